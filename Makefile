@@ -10,7 +10,7 @@ OUT    ?= build/guest
 ifeq ($(ARCH),um)
 override KERNEL := um
 endif
-export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK UVERBS
+export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK VERBS
 
 .PHONY: help run test fuzz miri mutants bench shell guest modules kernel setup check panics fmt doc install uninstall clean distclean
 .DEFAULT_GOAL := help
@@ -21,7 +21,7 @@ help:
 	@echo "make fuzz   coverage-guided fuzzing of engines, rings and packets (MINUTES=30, T=packets|rings|wire)"
 	@echo "make miri       the host tests of unsafe code under Miri (needs rustup's nightly toolchain with miri)"
 	@echo "make mutants    score the host tests by mutation (MINUTES=30, SEED=1, T=glob over files; EQUIVALENT=1 checks the list)"
-	@echo "make bench      C against Rust, into Documentation/performance.md (REPEATS=3; QUICK=1, or instead: NETEM=1 bad wires, GRO=1 packets one by one, CORE=1 the cores, FAIR=1 beside other work)"
+	@echo "make bench      C against Rust, into Documentation/performance.md (REPEATS=3; QUICK=1, or instead: NETEM=1 bad wires, GRO=1 packets one by one, UD=1 datagrams, CORE=1 the cores, VERBS=1 ib_uverbs, FAIR=1 beside other work)"
 	@echo "make shell      a root shell in the booted guest, modules loaded"
 	@echo "make guest SCRIPT=FILE   run FILE as root in the guest, return its exit status"
 	@echo "make modules    build our modules (KDIR=DIR against your own kernel)"
@@ -33,7 +33,7 @@ help:
 	@echo
 	@echo "KERNEL=fast|um|lockdep|kcsan|stock|stock-7.3|debug   stock is the distribution's kernel; debug is um, then lockdep; ARCH=um is KERNEL=um"
 	@echo "STACK=rust|c|LIST   all of ours, none, or only the listed modules (STACK1=, STACK2= per node)"
-	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. DURATION=SECONDS makes T=46* or T=80* last so long, SEED= repeats them. MIRROR=, LINUX_TARBALL=, JOBS=, UVERBS=1 for ib_uverbs in Rust, unfinished"
+	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. DURATION=SECONDS makes T=46* or T=80* last so long, SEED= repeats them. MIRROR=, LINUX_TARBALL=, JOBS="
 	@echo "cache: $${XDG_CACHE_HOME:-$$HOME/.cache}/rust-rdma"
 
 run:

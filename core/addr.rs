@@ -64,7 +64,7 @@ pub(crate) struct Subsystem {
 impl Subsystem {
     pub(crate) fn new() -> Result<Self> {
         let requests = request::Subsystem::new()?;
-        let notifier = ChangeNotifier::register(&NEIGHBOURS, request::wake_all);
+        let notifier = ChangeNotifier::register(rdma::resident!(), &NEIGHBOURS, request::wake_all);
         Ok(Self {
             _neighbours: KBox::pin_init(notifier, GFP_KERNEL)?,
             _requests: requests,

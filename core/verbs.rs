@@ -43,3 +43,4 @@ pub(crate) use port::link_layer;
 pub(crate) use port::Rate;
 pub(crate) use qp::create_for_kernel as create_qp;
 pub(crate) use qp::destroy as destroy_qp;
+pub(crate) use wc_ah::create_reply as create_reply_ah;

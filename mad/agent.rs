@@ -46,6 +46,7 @@ use kernel::workqueue::Work;
 use rdma::bindings;
 use rdma::edge::Passed;
 use rdma::gate::Gate;
+use rdma::list::TaggedList;
 use rdma::sync::Key;
 use rdma::sync::KeyId;
 use rdma::sync::SpinLockIrq;
@@ -57,16 +58,16 @@ pub(super) struct Inner {
     pub(super) key: Key,
     /// Closed when the agent is being unregistered: nothing is posted or waits any more.
     flow: Flow,
-    backlog: List<Send>,
-    sent: List<Send>,
+    backlog: TaggedList<Send>,
+    sent: TaggedList<Send>,
     /// Sends waiting for a response, sorted by expiry.
-    waiting: List<Send>,
+    waiting: TaggedList<Send>,
     /// When the work is due, if it is queued.
     armed: Option<Ticks>,
     /// Sends that this node processed itself.
     pub(super) locals: List<Local>,
     /// Incoming transfers.
-    pub(super) transfers: List<Transfer>,
+    pub(super) transfers: TaggedList<Transfer>,
 }
 
 /// See the [module](self).
@@ -178,12 +179,12 @@ impl Agent {
                 inner <- rdma::new_spinlock_irq!(Inner {
                     key: made,
                     flow: Flow::with_limit(limit),
-                    backlog: List::new(),
-                    sent: List::new(),
-                    waiting: List::new(),
+                    backlog: TaggedList::new(),
+                    sent: TaggedList::new(),
+                    waiting: TaggedList::new(),
                     armed: None,
                     locals: List::new(),
-                    transfers: List::new(),
+                    transfers: TaggedList::new(),
                 }, "Agent::inner"),
                 expiry <- new_delayed_work!("Agent::expiry"),
                 local <- new_work!("Agent::local"),
@@ -328,27 +329,17 @@ impl Inner {
         !self.backlog.is_empty()
     }
 
-    /// The first send of a list.
-    fn first(list: &mut List<Send>) -> Option<Arc<Send>> {
-        list.cursor_front()
-            .peek_next()
-            .map(|item| Arc::from(item.arc()))
-    }
-
     /// The first send of the backlog, if the flow control has room for it.
     pub(super) fn first_queued(&mut self) -> Option<Arc<Send>> {
         if self.flow.has_room() {
-            Self::first(&mut self.backlog)
+            self.backlog.first().map(Arc::from)
         } else {
             None
         }
     }
 
-    fn first_due(&mut self) -> Option<Ticks> {
-        self.waiting
-            .cursor_front()
-            .peek_next()
-            .map(|send| send.due())
+    fn first_due(&self) -> Option<Ticks> {
+        self.waiting.first().map(|send| send.due())
     }
 
     /// The first waiting send, if it has expired.
@@ -357,7 +348,7 @@ impl Inner {
         if life::is_after(due, now) {
             return None;
         }
-        Self::first(&mut self.waiting)
+        self.waiting.first().map(Arc::from)
     }
 
     /// Records that the work runs and is not queued any more.
@@ -367,20 +358,20 @@ impl Inner {
 
     /// Returns any waiting or queued send.
     pub(super) fn any(&mut self) -> Option<Arc<Send>> {
-        if let Some(send) = Self::first(&mut self.waiting) {
-            return Some(send);
-        }
-        Self::first(&mut self.backlog)
+        let send = self.waiting.first().or_else(|| self.backlog.first());
+        send.map(Arc::from)
     }
 
     /// Takes the sends that are posted, and those whose response is being delivered.
-    pub(super) fn collect_sent(&mut self) -> List<Send> {
-        core::mem::replace(&mut self.sent, List::new())
+    pub(super) fn collect_sent(&mut self) -> TaggedList<Send> {
+        core::mem::replace(&mut self.sent, TaggedList::new())
     }
 
     /// Puts back the sends taken by [`collect_sent`](Self::collect_sent).
-    pub(super) fn put_sent(&mut self, mut sent: List<Send>) {
-        self.sent.push_all_back(&mut sent);
+    pub(super) fn put_sent(&mut self, mut sent: TaggedList<Send>) {
+        while let Some(send) = sent.pop_front() {
+            self.sent.push_back(send);
+        }
     }
 
     /// Finds a send that awaits a response: among the waiting sends first, then in the backlog,
@@ -414,7 +405,7 @@ impl Inner {
         Some(result)
     }
 
-    fn list(&mut self, home: Home) -> Option<&mut List<Send>> {
+    fn list(&mut self, home: Home) -> Option<&mut TaggedList<Send>> {
         match home {
             Home::None => None,
             Home::Backlog => Some(&mut self.backlog),
@@ -425,9 +416,7 @@ impl Inner {
 
     fn relocate(&mut self, send: &Arc<Send>, from: Home, to: Home, due: Ticks) {
         let item = match self.list(from) {
-            // SAFETY: `step` keeps each send in the list of its state (`life::Send::home`), which
-            // changes only there.
-            Some(list) => unsafe { list.remove(send) },
+            Some(list) => list.remove(send),
             None => ListArc::try_from_arc(send.clone()).ok(),
         };
         let Some(item) = item else {
@@ -441,14 +430,8 @@ impl Inner {
             Home::Sent => self.sent.push_back(item),
             Home::Waiting => {
                 // Timeouts are mostly equal, so it usually goes to the end.
-                let mut cursor = self.waiting.cursor_back();
-                while cursor
-                    .peek_prev()
-                    .is_some_and(|other| life::is_after(other.due(), due))
-                {
-                    cursor.move_prev();
-                }
-                cursor.insert(item);
+                self.waiting
+                    .insert_before(item, |other| life::is_after(other.due(), due));
             }
         }
     }

@@ -46,6 +46,7 @@ use kernel::sync::Arc;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::DelayedWork;
 use kernel::workqueue::WorkItem;
+use rdma::list::Tag;
 use rdma::sync::Keyed;
 use rdma::workqueue;
 
@@ -105,6 +106,7 @@ pub(crate) struct Transfer {
     links: ListLinks,
     #[pin]
     listed: AtomicTracker,
+    tag: Tag,
     key: Key,
     base_version: u8,
     /// Address handle of the sender. Its destruction may sleep: the transfer is dropped by works,
@@ -122,6 +124,7 @@ impl_list_arc_safe! {
 impl_list_item! {
     impl ListItem<0> for Transfer { using ListLinks { self.links }; }
 }
+rdma::impl_tagged!(impl Tagged<0> for Transfer { self.tag });
 kernel::impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Transfer { self.end }
 }
@@ -168,9 +171,7 @@ impl Transfer {
 
     /// Removes the transfer from its agent's list, if it is in there.
     fn unlist(self: &Arc<Self>, inner: &mut Inner) -> Option<ListArc<Self>> {
-        // SAFETY: `start` puts a transfer into the list of its agent, whose lock `inner` is; it is
-        // in no other list.
-        unsafe { inner.transfers.remove(self) }
+        inner.transfers.remove(self)
     }
 
     /// Ends all incoming transfers. The agent's gate has no users. May sleep.
@@ -233,6 +234,7 @@ impl Transfer {
             pin_init!(Self {
                 links <- ListLinks::new(),
                 listed <- AtomicTracker::new(),
+                tag: Tag::new(),
                 key,
                 base_version,
                 handle,

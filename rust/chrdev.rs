@@ -85,23 +85,26 @@ impl Numbers {
         Ok(Self { first, count })
     }
 
-    /// Returns the index of the number that an open file of a character device has, if the number
-    /// is in this range. May sleep.
+    /// Returns the index of the number that an open file of a node with files `F` has, if the number
+    /// is in this range. Files of a driver that had the numbers before do not count. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBADF`: no file is open with this descriptor, or it has another number.
-    pub fn index_of_file(&self, fd: u32) -> Result<u32> {
+    /// `EBADF`: no such file is open with this descriptor, or it has another number.
+    pub fn index_of_file<F: Files>(&self, fd: u32) -> Result<u32> {
         let file = LocalFile::fget(fd)?;
-        // SAFETY: The file is open as long as there is the reference. Its inode stays with it; type
-        // and number of an inode do not change.
-        let (mode, number) = unsafe {
+        // SAFETY: The file is open as long as there is the reference. Its inode stays with it;
+        // operations of a file, type and number of an inode do not change.
+        let (operations, mode, number) = unsafe {
             let inode = (*file.as_ptr()).f_inode;
-            (u32::from((*inode).i_mode), (*inode).i_rdev)
+            let operations = (*file.as_ptr()).f_op;
+            (operations, u32::from((*inode).i_mode), (*inode).i_rdev)
         };
+        let is_node = mode & bindings::S_IFMT == bindings::S_IFCHR
+            && core::ptr::eq(operations, F::operations());
         number
             .checked_sub(self.first)
-            .filter(|index| mode & bindings::S_IFMT == bindings::S_IFCHR && *index < self.count)
+            .filter(|index| is_node && *index < self.count)
             .ok_or(EBADF)
     }
 

@@ -385,12 +385,14 @@ unsafe extern "C" fn add<C: Client>(raw: *mut bindings::ib_device) -> c_int {
         // INVARIANT: The core keeps the device registered until `remove` returns, or this function
         // if it fails. Both wait for `gone`. `refs` starts at 1 for this reference.
         let device = DeviceRef(told);
-        match client.add(device.clone()).and_then(|data| {
-            let device = device.clone();
-            Ok(KBox::new(Kept { device, data }, GFP_KERNEL)?)
-        }) {
-            Ok(kept) => {
-                let kept: *mut Kept<C> = KBox::into_raw(kept);
+        // Allocated first: what the client does in `add` could not be undone.
+        let place = KBox::<Kept<C>>::new_uninit(GFP_KERNEL);
+        match place
+            .map_err(Error::from)
+            .and_then(|place| Ok((place, client.add(device.clone())?)))
+        {
+            Ok((place, data)) => {
+                let kept: *mut Kept<C> = KBox::into_raw(KBox::write(place, Kept { device, data }));
                 // SAFETY: The device is registered during this call, and the client too. The core
                 // passes the box to `remove`.
                 unsafe {

@@ -16,8 +16,11 @@
 //! A closed gate is never opened again, and its count only falls. So exactly one event completes
 //! `empty`: closing of a gate without users, or exit of the last user.
 
+use core::marker::PhantomData;
+use core::ops::Deref;
 use core::ptr::NonNull;
 
+use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::Completion;
@@ -195,7 +198,7 @@ impl<T> OwnedPass<T> {
     }
 }
 
-impl<T> core::ops::Deref for OwnedPass<T> {
+impl<T> Deref for OwnedPass<T> {
     type Target = T;
 
     #[inline]
@@ -209,6 +212,151 @@ impl<T> Drop for OwnedPass<T> {
     fn drop(&mut self) {
         // SAFETY: The gate exists (type invariant): `owner` is dropped after this function.
         let gate = unsafe { self.gate.as_ref() };
+        gate.word.leave(&gate.empty);
+    }
+}
+
+/// An object behind a gate, for lookup by others than its [`Owner`]. The object is accessed inside
+/// the gate only, by an [`Entered`].
+///
+/// It is created by [`Owner::new`] only, so each has an owner.
+#[pin_data]
+pub struct Gated<T> {
+    #[pin]
+    object: T,
+    #[pin]
+    gate: Gate,
+}
+
+impl<T> Gated<T> {
+    /// Enters the gate. `None` if it is closed.
+    ///
+    /// The result does not borrow `self`, so that the object may be found under RCU and used after
+    /// the read-side critical section, without a reference.
+    ///
+    /// Context: any. Lock-free, never sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// let region = table.borrow(id, &rcu::read_lock())?.enter()?;
+    /// ```
+    #[inline]
+    pub fn enter(&self) -> Option<Entered<T>> {
+        // INVARIANT: `enter` has counted this use. If it did, the owner's drop has not seen the
+        // gate without users yet, so the owner has a reference to the object until the use ends.
+        self.gate.word.enter().then(|| Entered {
+            gated: NonNull::from(self),
+            _shared: PhantomData,
+        })
+    }
+
+    /// Returns the object, which may be outside of the gate: its owner may have ended its use.
+    #[inline]
+    pub fn outside(&self) -> &T {
+        &self.object
+    }
+}
+
+/// The owner of an object behind a gate. Drop closes the gate and waits until all users have left.
+///
+/// Context of drop: may sleep. Deadlocks if the caller is inside the gate.
+///
+/// # Invariants
+///
+/// There is one owner of each [`Gated`]. Its reference is dropped after the gate was closed and all
+/// users have left; if the owner is leaked, never.
+pub struct Owner<T>(Arc<Gated<T>>);
+
+impl<T> Owner<T> {
+    /// Creates an object behind an open gate. The context depends on `flags`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; those of `object`.
+    pub fn new<E>(object: impl PinInit<T, E>, flags: Flags) -> Result<Self>
+    where
+        Error: From<E>,
+    {
+        let gated = Arc::pin_init::<Error>(
+            try_pin_init!(Gated {
+                object <- object,
+                gate <- Gate::new(),
+            }? Error),
+            flags,
+        )?;
+        // INVARIANT: The object is new, so it has no other owner.
+        Ok(Self(gated))
+    }
+
+    /// Returns a reference for lookup by others.
+    #[inline]
+    pub fn share(&self) -> Arc<Gated<T>> {
+        self.0.clone()
+    }
+
+    /// Closes the gate and waits until all users have left; see [`Gate::close_and_wait`].
+    #[inline]
+    pub fn close_and_wait(&self) {
+        self.0.gate.close_and_wait();
+    }
+}
+
+impl<T> Deref for Owner<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0.object
+    }
+}
+
+impl<T> Drop for Owner<T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.close_and_wait();
+    }
+}
+
+/// A use of an object behind a gate, which ends on drop. The owner's drop waits for it.
+///
+/// # Invariants
+///
+/// This use is counted in the gate of `gated`, which therefore exists: its owner has a reference to
+/// it until this use ends (invariant of [`Owner`]).
+#[must_use = "dropping it leaves the gate at once"]
+pub struct Entered<T> {
+    gated: NonNull<Gated<T>>,
+    _shared: PhantomData<Arc<Gated<T>>>,
+}
+
+// SAFETY: It stands for a shared reference to the object, and for a use of a `Gate`, which may end
+// on any thread.
+unsafe impl<T: Send + Sync> Send for Entered<T> {}
+// SAFETY: It gives out shared references to the object only.
+unsafe impl<T: Send + Sync> Sync for Entered<T> {}
+
+impl<T> Entered<T> {
+    #[inline]
+    fn gated(&self) -> &Gated<T> {
+        // SAFETY: The object exists while this use does (type invariant).
+        unsafe { self.gated.as_ref() }
+    }
+}
+
+impl<T> Deref for Entered<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.gated().object
+    }
+}
+
+impl<T> Drop for Entered<T> {
+    #[inline]
+    fn drop(&mut self) {
+        let gate = &self.gated().gate;
         gate.word.leave(&gate.empty);
     }
 }

@@ -22,6 +22,7 @@ pub mod gate;
 pub mod hrtimer;
 pub mod kvec;
 pub mod link;
+pub mod list;
 pub mod mad;
 pub mod module;
 pub mod net;

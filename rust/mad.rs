@@ -32,6 +32,7 @@ use crate::edge::FromC;
 use crate::edge::Passed;
 use crate::edge::View;
 use crate::edge::Within;
+use crate::module::Resident;
 use crate::task::cond_resched;
 use kernel::container_of;
 use kernel::error::from_err_ptr;
@@ -95,6 +96,8 @@ pub struct Agent<U: MadUser> {
     raw: NonNull<bindings::ib_mad_agent>,
     _user: Arc<U>,
     _device: DeviceRef,
+    /// The handlers are the module's code.
+    _resident: Resident,
 }
 
 // SAFETY: The core locks agents; the user is `Send` and `Sync`.
@@ -104,12 +107,14 @@ unsafe impl<U: MadUser> Sync for Agent<U> {}
 
 impl<U: MadUser> Agent<U> {
     /// Registers an agent at a port. Its handlers may run before this function returns. May sleep.
+    /// `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// `EINVAL` for a port that the device does not have, and for a class or method that the core
     /// does not support or that another agent has registered; `EPROTONOSUPPORT`, `ENOMEM`.
     pub fn register(
+        resident: Resident,
         device: &DeviceRef,
         port: u32,
         how: &Registration,
@@ -161,6 +166,7 @@ impl<U: MadUser> Agent<U> {
             raw: NonNull::new(raw).ok_or(EINVAL)?,
             _user: user,
             _device: device.clone(),
+            _resident: resident,
         })
     }
 

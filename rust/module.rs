@@ -46,7 +46,8 @@ impl Residents {
 /// # Safety
 ///
 /// The module's code and statics must exist until an [`End`] for `residents()` was dropped, which
-/// must happen after all other parts of the module have been dropped.
+/// must happen after all other parts of the module have been dropped, but for [`Last`], whose drop
+/// calls nothing that residents or RCU could reach.
 pub unsafe trait WaitsForResidents {
     /// Returns the module's counter, always the same.
     fn residents() -> &'static Residents;
@@ -130,13 +131,29 @@ fn say(left: u64) {
     };
 }
 
+/// What a module keeps until all else of it is gone: its drop runs after that of [`End`].
+pub trait Last {
+    /// Creates it.
+    ///
+    /// # Safety
+    ///
+    /// It must be dropped after the [`End`] of the module that it is compiled into, when no code of
+    /// the module runs any more but this drop.
+    unsafe fn new() -> Self;
+}
+
+impl Last for () {
+    unsafe fn new() -> Self {}
+}
+
 /// Declares a module that waits for its [residents](crate::module::Resident). `$name` is the type
-/// for `module!`; it wraps `$inner`, which implements [`kernel::Module`].
+/// for `module!`; it wraps `$inner`, which implements [`kernel::Module`]. `$last`, if any, is
+/// dropped at the very end; see [`Last`](crate::module::Last).
 ///
 /// # Examples
 ///
 /// ```ignore
-/// resident_module! { struct Main(RxeModule); }
+/// resident_module! { struct Main(RxeModule) before Stock; }
 ///
 /// module! {
 ///     type: Main,
@@ -146,16 +163,23 @@ fn say(left: u64) {
 #[macro_export]
 macro_rules! resident_module {
     (struct $name:ident($inner:ty);) => {
+        $crate::resident_module! { struct $name($inner) before (); }
+    };
+    (struct $name:ident($inner:ty) before $last:ty;) => {
         /// The module, followed by its end: fields are dropped in order of declaration.
         struct $name {
             _inner: $inner,
             _end: $crate::module::End,
+            _last: $last,
         }
 
         impl ::kernel::Module for $name {
             fn init(module: &'static ::kernel::ThisModule) -> ::kernel::error::Result<Self> {
-                // Created first, so that it is dropped last, also if the initialisation below
+                // Created first, so that they are dropped last, also if the initialisation below
                 // fails.
+                // SAFETY: Dropped after `end`, here or as a field, when the module's other parts are
+                // gone, none of its objects can be called back, and RCU callbacks have run.
+                let last = unsafe { <$last as $crate::module::Last>::new() };
                 let end = $crate::module::End::new(
                     <Self as $crate::module::WaitsForResidents>::residents(),
                 );
@@ -163,13 +187,14 @@ macro_rules! resident_module {
                 Ok(Self {
                     _inner: inner,
                     _end: end,
+                    _last: last,
                 })
             }
         }
 
         // SAFETY: A module of this type is stored in a static of `module!`, which is dropped when
-        // the kernel unloads the module, with `_end` last. If initialisation fails, `init` drops
-        // `end` last.
+        // the kernel unloads the module, `_end` after the module, and then `_last`. If
+        // initialisation fails, `init` drops them in this order, too.
         unsafe impl $crate::module::WaitsForResidents for $name {
             fn residents() -> &'static $crate::module::Residents {
                 static RESIDENTS: $crate::module::Residents = $crate::module::Residents::new();

@@ -15,6 +15,10 @@ pub mod dmabuf;
 pub mod odp;
 
 use crate::bindings;
+use crate::edge::sg_table::Entries;
+use crate::edge::umem::Umem as Fields;
+use crate::edge::IntoC;
+use crate::edge::View;
 use crate::provider::Access;
 use crate::provider::Device;
 use crate::provider::Provider;
@@ -59,15 +63,18 @@ impl Umem {
         Ok(Self(NonNull::new(umem).ok_or(ENOMEM)?))
     }
 
-    fn c(&self) -> &bindings::ib_umem {
-        // SAFETY: The object is owned by this, and is not changed (type invariant).
-        unsafe { self.0.as_ref() }
+    /// Returns the fields of the C structure.
+    #[inline(always)]
+    fn c(&self) -> &Fields {
+        // SAFETY: The object is owned by this (type invariant). The view makes no reference to the C
+        // structure, whose `iova` changes.
+        unsafe { Fields::view(self.0.as_ptr()) }
     }
 
     /// Returns the length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.c().length
+        self.c().length()
     }
 
     /// Returns whether the length is zero, which never is the case.
@@ -79,13 +86,13 @@ impl Umem {
     /// Returns the offset of the memory in its first page, in bytes.
     #[inline]
     pub fn offset(&self) -> usize {
-        self.c().address & (PAGE_SIZE - 1)
+        self.c().address() & (PAGE_SIZE - 1)
     }
 
     /// Returns whether the device may write to the memory.
     #[inline]
     pub fn writable(&self) -> bool {
-        self.c().writable() != 0
+        self.c().writable()
     }
 
     /// Returns the number of pages.
@@ -98,10 +105,9 @@ impl Umem {
     /// Returns the runs of contiguous pages, in order.
     #[inline]
     pub fn runs(&self) -> Runs<'_> {
-        let table = &self.c().sgt_append.sgt;
+        // INVARIANT: The entries are those of pinned memory that `self` owns (type invariant).
         Runs {
-            sg: table.sgl,
-            left: table.orig_nents,
+            entries: self.c().pages().entries(),
             _p: PhantomData,
         }
     }
@@ -177,11 +183,9 @@ impl Run<'_> {
 ///
 /// # Invariants
 ///
-/// `sg` is the first of `left` remaining entries of a table that is valid for `'a`, or `left` is 0.
 /// The pages of each entry are contiguous, and pinned for `'a` (`ib_umem_get`).
 pub struct Runs<'a> {
-    sg: *mut bindings::scatterlist,
-    left: u32,
+    entries: Entries<'a>,
     _p: PhantomData<&'a Umem>,
 }
 
@@ -189,22 +193,12 @@ impl<'a> Iterator for Runs<'a> {
     type Item = Run<'a>;
 
     fn next(&mut self) -> Option<Run<'a>> {
-        if self.left == 0 || self.sg.is_null() {
-            return None;
-        }
-        // SAFETY: `sg` is an entry of the table, as `left` is not 0 (type invariant).
-        let (page, len) = unsafe { (bindings::rdma_helper_sg_page(self.sg), (*self.sg).length) };
-        // INVARIANT: `sg` and `left` move on by one entry.
-        // SAFETY: `sg` is an entry of the table; after the last one `sg_next` returns null.
-        self.sg = unsafe { bindings::sg_next(self.sg) };
-        // OVERFLOW: `left` was not zero.
-        self.left -= 1;
-        // CAST: An `unsigned int`, which fits. Entries of pinned memory start at a page boundary.
-        let count = (len as usize).div_ceil(PAGE_SIZE);
+        // Entries of pinned memory start at a page boundary.
+        let (page, count) = self.entries.next()?.pages();
         // INVARIANT: The pages of an entry are contiguous, and pinned for `'a` (invariant of
         // `Runs`).
         Some(Run {
-            page,
+            page: page.into_c(),
             count,
             _pinned: PhantomData,
         })

@@ -3,13 +3,15 @@
 #
 # boot.sh OUT SCRIPT: boot one guest (or NODES=2 on one wire), run SCRIPT in it as
 # root with our modules loaded, and return its exit status. OUT, a folder of
-# build/, then holds per node N: consoleN and shareN/, which has output, dmesg and what
-# the script left in /share. Status 124: killed at TIMEOUT; 125: the guest died.
+# build/, then contains for each node N: consoleN and shareN/, with output, dmesg and the
+# files that the script wrote to /share. Status 124: killed at TIMEOUT; 125: the guest died.
 #
 #   KERNEL=fast  STACK=rust (STACK1=, STACK2= per node)  NODES=1  TIMEOUT=300
 #   SHARE=DIR    more files for the share     LOAD="..."  modules to load first
+#
 # The suite's helpers and programs are in the guest as /share/tests: a script may
 # start with ". /share/tests/rdma.sh" and "two_nodes".
+#
 #   SHELL_MODE=1 a shell on this terminal     ICOUNT=1    one instruction, one ns
 #   QUIET=1      leave the output in OUT only SMP=2 MEM=2G ACCEL=tcg|kvm
 #   PLUGIN=FILE,ARGS   a plugin of the emulator (tools/bench/profile)
@@ -29,8 +31,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 inside=/src/${out#"$TOP"/}
 
-# KVM counts only when a stock guest really boots on it; this asks once per boot
-# of this machine.
+# Use KVM only if a stock guest boots on it; checked once per boot of this machine.
 probe_accel() {
     local stamp
     if [ -n "${ACCEL:-}" ]; then echo "$ACCEL"; return; fi
@@ -48,8 +49,8 @@ probe_accel() {
     cat "$stamp"
 }
 
-# The guest's clock: see tsc.c. Nothing on a host that has no such counter. Both of these are
-# called in a subshell, with which the lock ends.
+# The guest's clock: see tsc.c. Empty on a host without such a counter. Both functions are called in
+# a subshell, which ends the lock.
 tsc_khz() {
     local stamp
     lock probe
@@ -94,13 +95,13 @@ command_of() { # NODE: the emulator's command line, in cmd
     # On a busy host the emulated timer is late, and the kernel, testing it at boot, would
     # panic ("IO-APIC + timer doesn't work"): no_timer_check leaves that test out.
     append="root=/dev/vda rw init=/rdma-init console=ttyS0 panic=-1 oops=panic loglevel=6 kunit.enable=1 kunit.autorun=1 tsc=nowatchdog no_timer_check ${APPEND:-}"
-    # Nor does it then get a good measure of its clock, and of a delay: it is told both.
+    # The guest's measurement of its clock and delay loop would be wrong as well: pass both values.
     if [ -z "${ICOUNT:-}" ] && [ "$accel" = tcg ] && [ -n "$tsc" ]; then
         hz=$(sed -n 's/^CONFIG_HZ=//p' "$CACHE/$kernel/.config" 2>/dev/null || :)
         append+=" tsc_early_khz=$tsc${hz:+ lpj=$((tsc * 1000 / hz))}"
     fi
-    # An access is watched for so many microseconds, one of so many. In the emulator another CPU
-    # does little in the kernel's own 80.
+    # Delays in microseconds for which an access is watched. With the kernel's default of 80,
+    # another CPU makes little progress in the emulator.
     if [ "$KERNEL" = kcsan ]; then
         append+=" kcsan.early_enable=1 kcsan.skip_watch=2000 kcsan.udelay_task=300 kcsan.udelay_interrupt=60"
     fi
@@ -165,13 +166,13 @@ stop_all() {
     done
 }
 
-# Seconds without a word on its console after which a guest that has not reached init.sh is taken
-# for hung. None of our modules is loaded by then. (Seen once in some hundred boots, when the disk
-# had been found.)
+# Time in seconds without console output after which a guest that has not reached init.sh is
+# considered hung. None of our modules is loaded before that. (Seen about once in a hundred boots,
+# after the disk was found.)
 still=180
 
-# boot_hangs NODE SECONDS: whether the node stands still, SECONDS after the start. To be asked
-# again and again, since it compares the console with what was there before.
+# boot_hangs NODE SECONDS: whether the node makes no progress, SECONDS after the start. Must be
+# called periodically, because it compares the console with that of the last call.
 declare -A length=() since=()
 boot_hangs() {
     local now
@@ -181,8 +182,8 @@ boot_hangs() {
     [ $(($2 - since[$1])) -ge $still ]
 }
 
-# wait_all ATTEMPT: until every node is gone. 0 gone, 1 out of time, 2 a node hangs in its first
-# boot.
+# wait_all ATTEMPT: wait until all nodes have ended. 0: ended, 1: timeout, 2: a node hangs in its
+# first boot.
 wait_all() {
     local begun=$SECONDS n alive
     length=() since=()

@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check.sh [fmt]: what needs no guest. Formatting, clippy on the host crates, the house
-# rules that a machine can see, the count of unsafe code, functions that panic (if make panics
-# built these sources), what must not compile and clippy on the kernel crates (if modules were
-# built), shell syntax (and shellcheck where it is installed). fmt only formats the Rust sources
-# and writes the counts.
+# check.sh [fmt]: checks that need no guest. Formatting, clippy on the host crates, mechanical house
+# rules, the count of unsafe code, functions that panic (if make panics built these sources),
+# compile-fail cases and clippy on the kernel crates (if modules were built), shell syntax (and
+# shellcheck if it is installed). fmt only formats the Rust sources and updates the counts.
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/tools/roots.sh" builder
@@ -45,6 +44,7 @@ step "the edge (tools/edge.py)" in_builder python3 /src/tools/edge.py check
 step "unsafe code (make fmt mends Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
 step "functions that panic (tools/panics.sh)" "$TOP/tools/panics.sh" check
 step "dependencies of ib_core's modules" in_builder python3 /src/tools/knots.py
+step "exported symbols" in_builder python3 /src/tools/exports.py
 if compgen -G "$BUILD/modules-*/core/.main.o.cmd" >/dev/null; then
     step "what must not compile" "$TOP/tools/compile_fail.sh"
     step "clippy, kernel crates" "$TOP/tools/clippy.sh"

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# fuzz.sh: fuzz the host-buildable engines by coverage, MINUTES in all (30), the targets
-# one after another (T= chooses). What is found grows in the cache; its smallest part
-# replaces tools/testing/host/fuzz/corpus, which "make test" replays. Inputs that break
-# something are left in build/fuzz/TARGET/, and the exit status is 1.
+# fuzz.sh: coverage-guided fuzzing of the engines that build on the host, MINUTES in total (30), one
+# target after another (T= selects). Inputs that reach new code are kept in the cache; a minimal set
+# of them replaces tools/testing/host/fuzz/corpus, which "make test" replays. Inputs that cause a
+# failure are left in build/fuzz/TARGET/, and the exit status is 1.
 . "$(dirname "$0")/lib.sh"
 
 MINUTES=${MINUTES:-30} T=${T:-*}
-# Limits of what is checked in, per target.
+# Limits of the checked-in corpus, per target.
 most_files=300 most_bytes=204800
 "$TOP/tools/roots.sh" builder
 lock fuzz
@@ -29,7 +29,7 @@ quietly "$log" in_builder bash -euc 'cd /src/tools/testing/host
     export RUSTFLAGS="-Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
         -Cllvm-args=-sanitizer-coverage-trace-compares"
-    # Trees share the folder: what is of the tree itself is built anew.
+    # Trees share the target folder: rebuild the crates of the tree itself.
     for name in rdma-wire rxe-sim rxe-mem rxe-fuzz; do cargo clean -q --release --target x86_64-unknown-linux-gnu -p "$name"; done
     nice cargo build -j2 --release --target x86_64-unknown-linux-gnu -p rxe-fuzz --features libfuzzer --bins
     mkdir -p /src/build/fuzz
@@ -49,8 +49,8 @@ for name in "${targets[@]}"; do
         fuzz "$name" "$seconds" >"$out/log" 2>&1 </dev/null || { say "$name: an input breaks it, see ${out#"$TOP"/}"; tail -n 20 "$out/log" >&2; bad=1; }
     grep -E '^stat::number_of_executed_units|^stat::average_exec' "$out/log" >&2 || :
     grep -E 'DONE|cov:' "$out/log" | tail -n 1 >&2 || :
-    # What is kept stays; of the others the fewest that reach further edges are added. How
-    # often an edge is taken does not matter here. (Without the folder it starts afresh.)
+    # Existing inputs are kept; the fewest others that reach further edges are added. The number of
+    # hits does not matter here. (Without the folder it starts from scratch.)
     rm -rf "$out/min"
     cp -r "$kept" "$out/min"
     # shellcheck disable=SC2016

@@ -8,7 +8,7 @@
 # LINUX_TARBALL= gives another source than the builder root's linux-source-7.2.
 . "$(dirname "$0")/lib.sh"
 
-# Raise it when the recipe below changes in a way that changes its result.
+# Increase it when a change of the recipe below changes its result.
 RECIPE=1
 
 declare -A fragments=([fast]="base x86 fast hardware" [lockdep]="base x86 lockdep" [um]="base um" [kcsan]="base x86 kcsan")
@@ -29,7 +29,7 @@ source_name() {
     fi
 }
 
-# fragment NAME: the wanted configuration; of two lines on a symbol the last holds.
+# fragment NAME: the configuration fragment; of two lines for a symbol the last one counts.
 fragment() {
     local f
     for f in ${fragments[$1]}; do cat "$TOP/tools/kernel/$f.config"; done |
@@ -60,15 +60,15 @@ unpack() { # SOURCE NAME
     publish "$src"
 }
 
-# Symbols that the wanted fragment names and the resulting .config does not have.
+# Symbols of the fragment that the resulting .config lacks.
 missing() { # FRAGMENT CONFIG
     awk -F= 'NR == FNR { if (/^CONFIG_/) have[$1] = $0; next }
         $2 == "n" { if ($1 in have) print $0; next }
         have[$1] != $0 { print $0 }' "$2" "$1"
 }
 
-# A timed read of an empty pipe instead of sleep: no child is left behind that
-# would hold the lock when this is killed.
+# A read with timeout from an empty pipe instead of sleep: no child is left behind that would hold
+# the lock when this is killed.
 heartbeat() { # LOG NAME MINUTES
     local start=$SECONDS pipe
     exec {pipe}<> <(:)
@@ -99,7 +99,7 @@ build() { # KERNEL NAME
         -j"${JOBS:-$(nproc)}" all || failed "kernel $kernel did not build" "$log" "see the lines above; make again resumes"
     kill $pulse 2>/dev/null || :
     install_modules "$name" $arch
-    # What only the kernel's own link needed; scripts, rust and headers stay.
+    # Remove files that only the kernel's own link needs; scripts, rust and headers are kept.
     find "$CACHE/$name" \( -path "*/scripts" -o -path "*/rust" -o -path "*/tools" -o -path "*/mods" \) -prune -o \
         -type f \( -name '*.o' -o -name '*.a' -o -name '*.ko' -o -name '.*.cmd' \) -print |
         grep -v '/module-common.o$' | xargs -r rm -f
@@ -124,8 +124,8 @@ if [ "${1:-}" = --source ]; then source_name; exit; fi
 name=$(name_of "$1")
 done_with "$name" && exit
 lock kernel
-# --adopt NAME DIR: take a folder of the cache, in which the same source was built by
-# hand, for the kernel NAME. Its configuration must have all that is wanted.
+# --adopt NAME DIR: use a folder of the cache, in which the same source was built manually, as the
+# kernel NAME. Its configuration must have all symbols of the fragment.
 if [ -n "${adopt:-}" ]; then
     fragment "$1" >"$CACHE/$adopt/wanted.config"
     lost=$(missing "$CACHE/$adopt/wanted.config" "$CACHE/$adopt/.config")

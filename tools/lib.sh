@@ -16,13 +16,13 @@ BUILD=$TOP/build
 LLVM_PREFIX=/usr/lib/llvm-19/bin/
 mkdir -p "$CACHE" "$BUILD"
 
-# say TEXT: one progress line.
+# say TEXT: print a progress line.
 say() { printf '== %s\n' "$*" >&2; }
 
-# die CAUSE REMEDY: one line that names both, then failure.
+# die CAUSE REMEDY: print a line with both, and fail.
 die() { printf 'error: %s; %s\n' "$1" "$2" >&2; exit 1; }
 
-# key TEXT...: the short content key of its arguments.
+# key TEXT...: a short hash of the arguments.
 key() { printf '%s\n' "$@" | sha256sum | cut -c1-12; }
 
 # words FILE: the lines of a list file without comments, joined by commas.
@@ -31,14 +31,14 @@ words() { sed 's/#.*//' "$1" | xargs -n1 | paste -sd,; }
 done_with() { [ -e "$CACHE/$1.ok" ] && [ -e "$CACHE/$1" ]; }
 publish() { touch "$CACHE/$1.ok"; }
 
-# lock NAME: wait until no other make works on NAME, and hold it until exit.
+# lock NAME: wait until no other make works on NAME, and hold the lock until exit.
 lock() {
     local fd
     exec {fd}>"$CACHE/$1.lock"
     flock -n "$fd" && return
     say "waiting for another make that works on $1"
-    # Not for ever in one call: it would outlive this script, were that killed, and keep
-    # the locks that it inherited.
+    # A single call without timeout would outlive this script if that were killed, and keep the
+    # locks that it inherited.
     until flock -w 5 "$fd"; do :; done
 }
 
@@ -64,8 +64,8 @@ quietly() {
     "$@" >"$log" 2>&1 </dev/null
 }
 
-# failed WHAT LOG REMEDY: die of what LOG tells. A usual cause makes one line; of
-# another the end of LOG is shown.
+# failed WHAT LOG REMEDY: fail with the cause that LOG shows. A common cause is reported in one
+# line; otherwise the end of LOG is shown.
 failed() {
     local line
     if grep -qi 'no space left on device\|enough free space\|disk quota exceeded' "$2"; then
@@ -87,10 +87,10 @@ guest_name() {
     echo "guest-$(key "$(words "$TOP/tools/roots/guest.packages")" "$(cat "$TOP/tools/guest/stub.sh")" trixie)"
 }
 
-# in_root ROOT CMD...: CMD in the chroot ROOT, in a mount namespace of its own,
-# with the source tree at /src and the cache at /c. Nothing of the caller's
-# environment is seen but what is named here. The host's resolver, certificates
-# and cargo configuration are lent, since cargo fetches crates from inside.
+# in_root ROOT CMD...: run CMD in the chroot ROOT, in a separate mount namespace, with the source
+# tree at /src and the cache at /c. Only the environment variables named here are passed. The host's
+# resolver, certificates and cargo configuration are available, because cargo fetches crates from
+# inside.
 in_root() {
     local root=$1
     shift
@@ -117,9 +117,9 @@ in_root() {
 }
 
 in_builder() { in_root "$CACHE/$(builder_name)" "$@"; }
-# host_cargo ARG...: cargo on the host tests. All trees share one target folder, for what
-# they are built on; of two trees at the same path cargo would take one for the other, so
-# the workspace itself is built anew when the tree changes.
+# host_cargo ARG...: run cargo on the host tests. All trees share one target folder, for the
+# dependencies. Cargo would confuse two trees at the same path, so the workspace itself is rebuilt
+# when the tree changes.
 host_cargo() (
     lock target
     # shellcheck disable=SC2016

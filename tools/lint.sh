@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# lint.sh: the house rules that a machine can see. Prints each place, fails if any.
+# lint.sh: house rules that can be checked mechanically. Prints each violation, fails if there is
+# any.
 . "$(dirname "$0")/lib.sh"
 cd "$TOP"
 
-# Sources of ours, in a git tree or not.
+# Source files of the tree, with or without git.
 list() { find . \( -name .git -o -path ./build -o -name target \) -prune -o -type f -name "$1" -print | sed 's|^\./||' | sort; }
 mapfile -t rust < <(list '*.rs')
 found=$(
@@ -37,12 +38,12 @@ found=$(
         case $f in */proto/* | rust/wire/*) grep -nE '(^|[^a-z_])(bindings|kernel)::' "$f" | grep -vE '^[0-9]+:[ \t]*//' |
             sed "s|^|$f:|; s|\$| (a pure engine knows no kernel)|" ;; esac
     done
-    # A reason names what it rests on.
+    # A SAFETY comment names the invariant or guarantee.
     for f in "${rust[@]}"; do
         case $f in tools/*) continue ;; esac
         grep -nE "(SAFETY|INVARIANT): (As above|By this function's duty)[.]?$" "$f" | sed "s|^|$f:|; s|$| (which promise, and where is it stated?)|"
     done
-    # The files that the documents name are there. (CONTRIBUTING.md has an example of a new module.)
+    # Files named in documents exist. (CONTRIBUTING.md has an example of a new module.)
     files=$(list '*')
     for f in $(list '*.md'); do
         grep -noE '`[a-z0-9_/-]+/[a-z0-9_-]+\.(rs|sh|py|c|h)`' "$f" | tr -d '`' | while IFS=: read -r n name; do
@@ -50,7 +51,7 @@ found=$(
             grep -qE "(^|/)$name\$" <<<"$files" || echo "$f:$n: there is no $name"
         done
     done
-    # Paths of one machine, and addresses of package registries, have no place here.
+    # No paths of a single machine, nor addresses of package registries.
     list '*' | grep -vE '\.lock$|^tools/lint.sh$' | xargs -r grep -nIE \
         '(^|[^A-Za-z0-9_./-])/(work|farm)/|/root/\.cache|https?://[a-z.]*(debian\.org|crates\.io|pypi\.org)' |
         sed 's|$| (a path or address of one machine)|'

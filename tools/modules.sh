@@ -2,19 +2,18 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # modules.sh KERNEL: build our modules out of tree against the kernel KERNEL, in
-# build/modules-KERNEL. With KDIR= they are built on this machine, with its own
-# compilers, against that built kernel tree, in build/modules-kdir, and without the
-# modules that only test. CLIPPY=1 runs the kernel's clippy rules over the same build.
-# UVERBS=1 builds ib_uverbs, too, which is not finished.
-# OVERFLOW=1 compiles our crates with overflow checks and without debug assertions, as
-# distribution kernels have them, in build/modules-overflow; the kernel stays as it is.
+# build/modules-KERNEL. With KDIR= they are built on this machine, with its own compilers, against
+# that built kernel tree, in build/modules-kdir, and without test modules. CLIPPY=1 runs the
+# kernel's clippy rules during the build.
+# OVERFLOW=1 compiles our crates with overflow checks and without debug assertions, as for
+# distribution kernels, in build/modules-overflow; the kernel is not changed.
 . "$(dirname "$0")/lib.sh"
 
 KERNEL=${1:-fast}
 [ -e "$TOP/Kbuild" ] || exit 0
 lock "modules-$(key "$TOP" "${KDIR:-$KERNEL}")"
 
-# What a kernel tree of the user's must be and have; sets LLVM as it was built.
+# Check the user's kernel tree; set LLVM to the value it was built with.
 check_kdir() {
     local conf=$KDIR/include/config/auto.conf tool want have
     [ -e "$KDIR/Makefile" ] && [ -e "$conf" ] ||
@@ -30,7 +29,7 @@ check_kdir() {
         command -v "$tool" >/dev/null ||
             die "$tool is missing" "install what built the kernel in $KDIR: $(sed -n 's/^CONFIG_CC_VERSION_TEXT=//p' "$conf"), rustc, bindgen, make"
     done
-    # The kernel crate's metadata can be read only by the compiler that wrote it.
+    # The kernel crate's metadata can only be read by the compiler that wrote it.
     want=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT=//p' "$conf" | tr -d '"')
     have=$(rustc --version)
     [ "$want" = "$have" ] || die "the kernel in $KDIR was built with $want and this is $have" "put that rustc first in PATH"
@@ -60,10 +59,10 @@ arch=x86_64
 mo=modules-$KERNEL
 [ -z "${OVERFLOW:-}" ] || mo=modules-overflow
 mkdir -p "$BUILD/$mo"
-# A distribution's kernel was built with GCC, and its vmlinux, which type information of modules
-# is made from, is not there.
+# Distribution kernels are built with GCC, and their vmlinux, from which type information of modules
+# is generated, is not available.
 compiler=LLVM=$LLVM_PREFIX
 case $KERNEL in stock | stock-*) compiler=CONFIG_DEBUG_INFO_BTF_MODULES= ;; esac
 in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/$mo" ARCH=$arch \
-    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${UVERBS:+UVERBS=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
+    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"

@@ -25,7 +25,7 @@ dir=${PANICS_DIR:-build/modules-overflow}
 cd "$TOP"
 export LC_ALL=C
 
-# What the modules are made from.
+# Source files of the modules.
 sources() {
     find Kbuild Kconfig core hw mad rust rw samples umad umem uverbs -type f \
         \( -name '*.rs' -o -name '*.[chS]' -o -name 'Kbuild*' -o -name 'Kconfig*' \) -print0 |
@@ -83,12 +83,12 @@ examine() {
     compare "$(printf '%s\n' "${@%.ko}")" "$(sort -u <<<"$have")"
 }
 
-# listed MODULE.ko REFERENCES: as lines of the list.
+# listed MODULE.ko REFERENCES: print them as lines of the list.
 listed() {
     sed -E "s/^ *[0-9]+ /${1%.ko} /" <<<"$2"
 }
 
-# compare MODULES LINES: whether the lines are those that the list has of these modules.
+# compare MODULES LINES: whether the lines equal those of the list for these modules.
 compare() {
     local known new gone
     known=$(sed '/^#/d' "$KNOWN" | awk 'NR == FNR { one[$1]; next } $1 in one' <(printf '%s\n' "$1") - | sort -u)
@@ -105,7 +105,7 @@ compare() {
     [ -z "$new$gone" ]
 }
 
-# rewrite LINES: leaves in the list what is in both.
+# rewrite LINES: keep the lines of the list that are in LINES.
 rewrite() {
     local kept
     kept=$(comm -12 <(grep . <<<"$1" | sort -u) <(sed '/^#/d' "$KNOWN" | sort -u))

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # stage.sh KERNEL STACK DIR: fill DIR with the module tree that a guest mounts as
-# its modules folder: the kernel's own modules, and those of ours that STACK
-# chooses under updates/, where depmod prefers them, as on a real machine.
-#   STACK=rust  all of ours     STACK=c  none     STACK=a,b  these and the tests' drivers
-# stage.sh --partial STACK prints those that STACK names of our modules that do not yet do
-# all that their C peers do; STACK=rust leaves these out.
+# its modules folder: the kernel's own modules, and those of our modules that STACK
+# selects under updates/, where depmod prefers them, as on a real machine.
+#   STACK=rust  all of our modules     STACK=c  none     STACK=a,b  these and the tests' drivers
+#
+# stage.sh --partial STACK prints the modules in STACK that do not yet implement everything
+# that their C peers do; STACK=rust omits these.
 . "$(dirname "$0")/lib.sh"
 
 PARTIAL=""
@@ -21,7 +22,7 @@ kdir=$CACHE/$("$TOP/tools/kernel.sh" --name "$kernel")
 release=$(cat "$kdir/include/config/kernel.release")
 
 if [ "$stack" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
-# modules.order, not what lies about: a module that left the Kbuild is not built.
+# modules.order, not a listing of files: a module that was removed from Kbuild is not built.
 mapfile -t built < <(sed "s|^|$BUILD/modules-$kernel/|; s|\.o\$|.ko|" "$BUILD/modules-$kernel/modules.order" 2>/dev/null | sort)
 chosen=()
 case $stack in
@@ -31,7 +32,8 @@ rust)
     [ ${#chosen[@]} -gt 0 ] || die "STACK=rust, but the tree builds no module" "use STACK=c"
     ;;
 *)
-    # The tests' drivers replace no C module: they are there on every stack of ours.
+    # The tests' drivers replace no C module: they are available with every stack that has modules
+    # of ours.
     for name in ${stack//,/ } countdev fakeib fakeverbs; do
         found=
         for ko in "${built[@]}"; do

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
-# is a glob over test names ("host", "harness" and "compile-fail" among them), SHORT=1 takes
+# is a glob over test names ("host", "harness" and "compile-fail" among them), SHORT=1 selects
 # only the tests marked short, or short for this kernel.
-# AGAIN=1 runs a test once more that failed only in cases of tools/testing/chance.txt, and says
-# so; ALONE=1 gives every test a guest of its own.
+# AGAIN=1 repeats a test once if it failed only in cases of tools/testing/chance.txt, and reports
+# it; ALONE=1 runs every test in a separate guest.
 # PATIENCE=N multiplies the time limits, for a machine with other work.
 # KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
-# build/TEST_DIR when two runs must not meet. Runs that share SEATS=FILE have three guests
-# (or pairs of them) under way at a time between them.
+# build/TEST_DIR to keep runs apart. Runs that share SEATS=FILE run at most three guests
+# (or pairs of them) at a time in total.
 . "$(dirname "$0")/lib.sh"
 . "$TOP/tools/testing/guest/reports.sh"
 
@@ -23,7 +23,7 @@ out=$BUILD/${TEST_DIR:-test}
 # bare "# name" line.
 field() { sed -n "2,8s/^# $2: *//p; 2,8s/^# $2\$/yes/p" "$guest/$1.sh" | head -n 1; }
 
-# limit TEST: its seconds; DURATION= is added for tests that last as long as is asked for.
+# limit TEST: its time limit in seconds; DURATION= is added for tests whose duration can be chosen.
 limit() {
     local seconds
     seconds=$(field "$1" limit)
@@ -45,8 +45,8 @@ host_tests() {
     cargo_results "$status" $((SECONDS - start)) <"$log" >"$out/host/results/host.ktap"
 }
 
-# cargo_results STATUS SECONDS <LOG: cargo's results as KTAP. Each test program tells first how
-# many tests it runs.
+# cargo_results STATUS SECONDS <LOG: cargo's results as KTAP. Each test program first prints the
+# number of its tests.
 cargo_results() {
     awk -v status="$1" -v seconds="$2" '
         /^running [0-9]+ tests?$/ { plan += $2; next }
@@ -80,8 +80,8 @@ compile_fail_tests() {
     printf '\n# ended: %s\n# seconds %s\n' "$status" $((SECONDS - start)) >>"$results"
 }
 
-# group KERNEL LABEL NODES TEST...: run the tests in one boot; when the guest dies
-# in one of them, that one has failed and the rest is run in another boot.
+# group KERNEL LABEL NODES TEST...: run the tests in one boot; if the guest dies in one of them,
+# that test has failed and the remaining ones are run in another boot.
 group() {
     local kernel=$1 label=$2 nodes=$3 scale=1 limit test run share results left died boots=0
     shift 3
@@ -90,7 +90,7 @@ group() {
     if [ -n "${ICOUNT:-}" ]; then scale=4; fi
     results=$out/$kernel/results
     run=$out/$kernel/$label
-    # Each group has a list of its own: two may be under way.
+    # A separate list for each group: two may run at a time.
     share=$out/$kernel/$label.share
     mkdir -p "$share"
     cp -al "$out/share/." "$share/"
@@ -123,7 +123,7 @@ group() {
     done
 }
 
-# sections TEST RUN NODES: what each node told of the test; of two, the driver is node 2.
+# sections TEST RUN NODES: the results of each node; of two nodes, node 2 is the driver.
 sections() {
     local node nodes=1
     [ "$3" != 2 ] || nodes="2 1"
@@ -137,7 +137,7 @@ sections() {
     done
 }
 
-# test_section TEST RUN NODE: its results, and the end of the console of a guest that died.
+# test_section TEST RUN NODE: its results, and the end of the console if the guest died.
 test_section() {
     local results=$2/share$3/results/$1.ktap
     if [ -e "$results" ]; then cat "$results"; fi
@@ -147,9 +147,9 @@ test_section() {
     fi
 }
 
-# boot_section RUN NODE: the modules of a boot, and a case for what the kernel logged before, between
-# and after its tests. The log ends with the guest's script; the console has what came then, and
-# is all that a guest leaves that died.
+# boot_section RUN NODE: the modules of a boot, and a case for what the kernel logged before,
+# between and after its tests. The log ends with the guest's script; the console has later messages,
+# and is the only output of a guest that died.
 boot_section() {
     local log=$1/share$2/dmesg console=$1/console$2 lost='' found
     cat "$1/share$2/results/boot" 2>/dev/null || :
@@ -170,8 +170,8 @@ boot_section() {
     rm -f "$found" "$found.reports"
 }
 
-# collect RUN RESULTS NODES LABEL TEST: what is kept of a test. The result of two nodes is named
-# by the label, which tells which stacks met.
+# collect RUN RESULTS NODES LABEL TEST: keep the files of a test. Results of two nodes are named by
+# the label, which contains both stacks.
 collect() {
     local run=$1 results=$2 nodes=$3 name=$5 file
     if [ "$nodes" = 2 ]; then name=${4%-again}; fi
@@ -179,15 +179,15 @@ collect() {
     for file in "$run"/share?/results/"$5".{dmesg,kmemleak}; do
         if [ -e "$file" ]; then cat "$file" >>"$results/$name.${file##*.}"; fi
     done
-    # What tests leave beside: 70-pyverbs its counts and logs.
+    # Additional output of tests: 70-pyverbs writes its counts and logs.
     for file in "$run"/share1/results/*.{tsv,log}; do
         if [ -e "$file" ]; then cp "$file" "$results/"; fi
     done
 }
 
-# attempt KERNEL LABEL NODES TEST...: a group; with AGAIN=1 those of its tests that failed in
-# nothing but what chance.txt names are run once more. The first results stay in first/, and the
-# report names what had failed in them.
+# attempt KERNEL LABEL NODES TEST...: a group; with AGAIN=1, tests that failed only in cases of
+# chance.txt are repeated once. The first results are kept in first/, and the report lists these
+# failures.
 attempt() {
     local kernel=$1 label=$2 nodes=$3 name names=() failed=() results=$out/$1/results
     group "$@"
@@ -209,25 +209,25 @@ attempt() {
     fi
 }
 
-# pairs_of KERNEL: the stacks of nodes 1 and 2, for each run of a test over two nodes.
+# pairs_of KERNEL: the stacks of nodes 1 and 2, for each run of a test with two nodes.
 pairs_of() {
     case $1:$STACK in
     # User-Mode Linux has no second node on the wire.
     um:*) ;;
     *:c) echo c:c ;;
-    # The debug kernels judge our stack: the C one has reports of its own there.
+    # The debug kernels check our stack: the C stack causes reports on them.
     lockdep:* | kcsan:*) echo "$STACK:$STACK" ;;
     *) echo "$STACK:c c:$STACK" ;;
     esac
 }
-# pair_label TEST PAIR: the emulator takes a comma in a path for its own.
+# pair_label TEST PAIR: without commas, which the emulator interprets in paths.
 pair_label() {
     local label=$1-${2/:/-}
     echo "${label//,/+}"
 }
 
-# apart KERNEL TEST...: those with guests of their own: two nodes, a fresh one, or one whose time is
-# counted in instructions ("# icount"), however busy the machine is.
+# apart KERNEL TEST...: those of the tests that need separate guests: two nodes, a fresh one, or one
+# whose time is counted in instructions ("# icount"), independent of the load of the machine.
 apart() {
     local kernel=$1 test pair
     shift
@@ -242,7 +242,7 @@ apart() {
     done
 }
 
-# expect KERNEL TEST...: the results that must be there at the end.
+# expect KERNEL TEST...: the results that must exist at the end.
 expect() {
     local kernel=$1 test pair
     shift
@@ -252,8 +252,8 @@ expect() {
     done >"$out/$kernel/expected"
 }
 
-# lane COMMAND...: what runs beside others, in a process of its own: when there is a seat,
-# which is free again when that process and all that it started have ended.
+# lane COMMAND...: run in a separate process, in parallel, once a seat is free. The seat is free
+# again when the process and its children have ended.
 lane() {
     local n seat taken=
     while [ -n "${SEATS:-}" ] && [ -z "$taken" ]; do
@@ -267,12 +267,12 @@ lane() {
         done
         [ -n "$taken" ] || sleep 2
     done
-    # What the harness' tests start needs no other one.
+    # The harness' tests do not take another seat.
     unset SEATS
     "$@"
 }
 
-# What stops the tests that run beside others: the guest's script first, which stops the guest.
+# Stop the tests that run in parallel: first the guest's script, which stops the guest.
 beside=()
 end_beside() {
     local pid
@@ -294,7 +294,7 @@ suite() { # KERNEL
         [[ $test == $T ]] || continue
         short=$(field "$test" short)
         if [ -n "$SHORT" ] && [ "$short" != yes ] && [ "$short" != "$kernel" ]; then continue; fi
-        # A debug kernel spends too many instructions to tell anything about time.
+        # A debug kernel executes too many instructions for tests of time.
         if [ -n "$(field "$test" icount)" ] && [ "$kernel" != fast ]; then continue; fi
         if [ -n "${ALONE:-}" ] || [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)$(field "$test" icount)" ]; then
             own+=("$test")
@@ -307,9 +307,9 @@ suite() { # KERNEL
     expect "$kernel" "${common[@]}" "${own[@]}"
     say "guest tests on the $kernel kernel, STACK=$STACK: ${common[*]} ${own[*]}"
     if [ "$STACK" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
-    # Tests wait more than they work, so guests run beside each other: one for what needs two
-    # nodes, and two for the rest, of about the same length by their limits. Not for the whole
-    # suite on a debug kernel, which works more than it waits.
+    # Tests wait more than they compute, so guests run in parallel: one for tests with two nodes,
+    # and two for the others, with about equal sums of limits. Not for the whole suite on a debug
+    # kernel, which computes more than it waits.
     two=
     if [[ $kernel == fast || $kernel == stock* ]] || { [ "$kernel" = lockdep ] && [ -n "$SHORT" ]; }; then two=yes; fi
     for test in "${common[@]}"; do
@@ -337,13 +337,13 @@ suite() { # KERNEL
     host_done=yes
 }
 
-# alone KERNEL TEST...: what needs no guest, or guests of its own.
+# alone KERNEL TEST...: tests without guest, or with separate guests.
 alone() {
     without_guest
     apart "$@"
 }
 
-# without_guest: the tests that need none, once.
+# without_guest: run the tests without guest, once.
 host_done=
 without_guest() {
     local name

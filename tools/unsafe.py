@@ -22,7 +22,7 @@ PAGE = TOP / "Documentation/unsafe.md"
 SKIP = {"tools", "build", "target", ".git", "Documentation"}
 PURE = ("proto", "wire")
 
-# What is not code: comments (block comments nest, but nobody nests them here),
+# Parts that are not code: comments (block comments nest, but none here do),
 # strings, and character literals that could be taken for the start of a string.
 NOT_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.|[^\'\\])\'', re.DOTALL)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tracepoints of `trace/events/ib_umad.h`, which `trace.c` has.
+//! The tracepoints of `trace/events/ib_umad.h`, which `trace.c` instantiates.
 
 use crate::proto::header;
 use crate::proto::wire::HEADER;
@@ -19,18 +19,18 @@ const _: () = {
     assert!(align_of::<Mad>() <= align_of::<Aligned<[u8; HEADER]>>());
 };
 
-/// What happens.
+/// The traced operation.
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
-    /// A program sends.
+    /// A program sends a MAD.
     Write,
-    /// It reads what came.
+    /// A program reads a received MAD.
     ReadReceived,
-    /// It reads what got no answer.
+    /// A program reads the header of a send without response.
     ReadSent,
 }
 
-/// A program writes or reads a MAD at a port of the device `index`.
+/// Traces that a program writes or reads a MAD at a port of the device `index`.
 pub(crate) fn trace(
     event: Event,
     index: u32,
@@ -44,8 +44,8 @@ pub(crate) fn trace(
         Event::ReadReceived => 1,
         Event::ReadSent => 2,
     };
-    // SAFETY: The headers are local, and as long and as aligned as the structures that are read
-    // (`trace.c`; asserted above).
+    // SAFETY: The headers are local, and have at least the size and alignment of the structures
+    // that are read (`trace.c`; asserted above).
     unsafe {
         bindings::rdma_helper_umad_trace(
             which,

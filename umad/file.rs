@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An open file of `umadN`: agents of the program, and MADs that wait to be read.
+//! An open file of `umadN`: the agents of a program, and MADs that wait to be read.
 //!
 //! ```text
-//!   write -> sends (by transaction) -- answered, failed --> dropped
-//!                                   \- no answer --------> TimedOut -\
+//!   write -> sends (by transaction) -- response, error --> removed
+//!                                   \- no response ------> TimedOut -\
 //!   handler of an agent ---------------------------------> Received --+-> waiting -> read
 //! ```
 //!
-//! A MAD that cannot be read as asked goes back to the front. Agents refer to the file, and the file
-//! to them: [`File::die`] takes them out, at the last close or when the device goes.
+//! A MAD that cannot be read as requested returns to the front of the queue. Agents refer to the
+//! file, and the file to its agents: [`File::die`] removes the agents at the last close or when the
+//! device is removed.
 
 use crate::edge::trace;
 use crate::edge::Event;
@@ -75,15 +76,15 @@ const UNREGISTER_AGENT: u32 = _IOW::<u32>(0x1b, 2);
 const ENABLE_PKEY: u32 = _IO(0x1b, 3);
 const REGISTER_AGENT2: u32 = _IOWR::<[u8; register::SIZE2]>(0x1b, 4);
 
-/// What waits to be read.
+/// Content of a waiting MAD.
 enum Body {
-    /// A MAD that came.
+    /// A received MAD.
     Received(Mad),
-    /// The header of one that got no answer.
+    /// The header of a send that got no response.
     TimedOut([u8; wire::HEADER]),
 }
 
-/// What waits to be read, with what stands before it.
+/// A MAD that waits to be read, with its header.
 #[pin_data]
 pub(crate) struct Message {
     header: Header,
@@ -115,17 +116,18 @@ impl Message {
 /// A registered agent.
 struct Registered {
     agent: Agent<Listener>,
-    /// Whether the core does RMPP for it.
+    /// Whether the core does RMPP for the agent.
     kernel_rmpp: bool,
 }
 
-/// A place for an agent. Until the program knows the agent's number, nobody may read what the agent
-/// receives, nor use the agent: the registration may still fail.
+/// A place for an agent. Until the program knows the agent's number, the agent cannot be used, nor
+/// what it receives be read, because the registration may still fail.
 enum Slot {
     Free,
-    /// The agent is being registered; what it has received.
+    /// The agent is being registered; MADs that it has received.
     Coming(List<Message>),
-    /// The agent is registered, but the program does not know its number yet; what it has received.
+    /// The agent is registered, but the program does not know its number yet; MADs that it has
+    /// received.
     Untold(Registered, List<Message>),
     /// The program knows the number.
     Live(Registered),
@@ -144,29 +146,29 @@ pub(crate) struct File {
     port: Arc<Port>,
     #[pin]
     inner: Mutex<Inner>,
-    /// Who waits for `waiting`, or `dead`.
+    /// Waiters for `waiting`, or `dead`.
     #[pin]
     readers: WaitQueue,
 }
 
-/// What the file's lock protects.
+/// State protected by the file's lock.
 struct Inner {
     slots: Slots,
     waiting: List<Message>,
     count: usize,
-    /// Sends that are under way, and where they go.
+    /// Outstanding sends, and their destinations.
     sends: RBTree<Key, Header>,
-    /// Number of the next send.
+    /// Sequence number of the next send.
     seq: u64,
     layout: Layout,
     /// Whether an agent was registered.
     used: bool,
-    /// No agents any more.
+    /// Set once the agents are removed for good.
     dead: bool,
 }
 
 impl Inner {
-    /// Queues what an agent has received. Returns it if there is no such agent.
+    /// Queues a MAD that an agent received. Returns it if there is no such agent.
     fn queue(&mut self, id: u32, message: ListArc<Message>) -> Option<ListArc<Message>> {
         let place = usize::try_from(id).ok();
         let list = match place.and_then(|place| self.slots.get_mut(place)) {
@@ -179,8 +181,8 @@ impl Inner {
         None
     }
 
-    /// Empties a place whose agent the program does not know. The caller drops what it had after it
-    /// has released the lock.
+    /// Clears a place whose agent's number the program does not know. The caller drops the content
+    /// after it has released the lock.
     fn give_up(&mut self, place: usize) -> Slot {
         let Some(slot) = self.slots.get_mut(place) else {
             return Slot::Free;
@@ -196,7 +198,7 @@ impl Inner {
     }
 }
 
-/// The agent of a number that a program has, and whether the core does RMPP for it.
+/// Looks up an agent by the number that a program has, and whether the core does RMPP for it.
 fn agent_at(slots: &Slots, id: u32) -> Option<(&Agent<Listener>, bool)> {
     match nospec::get(slots, usize::try_from(id).ok()?)? {
         Slot::Live(registered) => Some((&registered.agent, registered.kernel_rmpp)),
@@ -204,7 +206,7 @@ fn agent_at(slots: &Slots, id: u32) -> Option<(&Agent<Listener>, bool)> {
     }
 }
 
-/// Whether a send like this is under way.
+/// Returns whether a send like this one is outstanding.
 fn repeats(sends: &mut RBTree<Key, Header>, key: &Key, header: &Header) -> bool {
     let mut at = sends.cursor_lower_bound_mut(&key.first_alike());
     while let Some(cursor) = at {
@@ -220,16 +222,16 @@ fn repeats(sends: &mut RBTree<Key, Header>, key: &Key, header: &Header) -> bool 
     false
 }
 
-/// An agent's user: a place of a file.
+/// The user of an agent: a place of a file.
 pub(crate) struct Listener {
     file: Arc<File>,
     id: u32,
 }
 
-/// What a send carries.
+/// The value that a send carries.
 pub(crate) struct Sent {
     key: Key,
-    /// What is read if there is no answer.
+    /// Queued for reading if there is no response.
     notice: ListArc<Message>,
 }
 
@@ -291,8 +293,8 @@ impl MadUser for Listener {
 }
 
 impl File {
-    /// Takes all agents out; there will be no others. The caller drops them, not under the file's
-    /// lock, but under the port's, so that the device does not go before.
+    /// Removes all agents for good. The caller drops them under the port's lock, so that the device
+    /// exists as long, but not under the file's lock.
     pub(crate) fn die(&self) -> impl Sized {
         let mut inner = self.inner.lock();
         inner.dead = true;
@@ -360,8 +362,8 @@ impl File {
         }
     }
 
-    /// Refuses a write with `error`, unless its address or its lengths are wrong: the C module
-    /// looks at these before it copies the MAD.
+    /// Refuses a write with `error`, unless its address or its lengths are invalid: the C module
+    /// checks these before it copies the MAD.
     fn refuse(&self, header: &Header, lengths: Option<&Lengths>, error: Error) -> Error {
         let inner = self.inner.lock();
         let Some((agent, _)) = agent_at(&inner.slots, header.id) else {
@@ -397,7 +399,7 @@ impl File {
         }
         let id = self.add(parsed)?;
         let place = usize::try_from(id)?;
-        // Not under a lock: it may wait for a page of the program's.
+        // Without a lock: it may fault in a page of the program.
         match user(register::ID_AT, 4).writer().write(&id) {
             Ok(()) => {
                 self.told(place, form);
@@ -410,8 +412,8 @@ impl File {
         }
     }
 
-    /// The program knows the number of its agent, and may use it. The file has got a layout, if it
-    /// had none.
+    /// Records that the program knows the number of its agent, and may use it. Sets the header
+    /// layout of the file, if it is not set.
     fn told(&self, place: usize, form: Form) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -429,14 +431,14 @@ impl File {
                 *slot = Slot::Live(agent);
                 inner.waiting.push_all_back(&mut early);
             }
-            // The device has gone meanwhile: `die` has taken the agent.
+            // The device was removed meanwhile, and `die` took the agent.
             other => *slot = other,
         }
         self.readers.wake();
     }
 
-    /// The program could not be told the number of its agent: the agent goes, with what it has
-    /// received.
+    /// Unregisters an agent whose number could not be copied to the program, and drops the MADs
+    /// that it received.
     fn not_told(&self, place: usize) {
         let state = self.port.state.lock();
         let agent = self.inner.lock().give_up(place);
@@ -445,7 +447,7 @@ impl File {
         drop(state);
     }
 
-    /// Registers an agent, which the program does not know yet; returns its place.
+    /// Registers an agent whose number the program does not know yet; returns its place.
     fn add(self: ArcBorrow<'_, Self>, parsed: Result<Request, Wrong>) -> Result<u32> {
         let state = self.port.state.lock();
         let device = state.device.as_ref().ok_or(EPIPE)?;
@@ -477,9 +479,12 @@ impl File {
         let place = usize::try_from(id)?;
         let agent = Arc::new(user, GFP_KERNEL)
             .map_err(Error::from)
-            .and_then(|user| Agent::register(device, self.port.number, &how, user));
+            .and_then(|user| {
+                Agent::register(rdma::resident!(), device, self.port.number, &how, user)
+            });
         let mut inner = self.inner.lock();
-        // The place is still ours: files die, and agents go, under the port's lock.
+        // The place is still reserved: files die, and agents are unregistered, under the port's
+        // lock.
         let added = match agent {
             Ok(agent) => {
                 let slot = inner.slots.get_mut(place).ok_or(EINVAL)?;
@@ -499,7 +504,7 @@ impl File {
         added.map_err(|(e, _)| e)
     }
 
-    /// Unregisters an agent that the program knows.
+    /// Unregisters an agent whose number the program knows.
     fn remove(&self, id: u32) -> Result {
         let place = usize::try_from(id)?;
         let state = self.port.state.lock();
@@ -532,7 +537,7 @@ fn to(header: &Header) -> To {
     }
 }
 
-/// The methods of the files.
+/// The operations of the files.
 pub(crate) struct UmadFiles;
 
 #[vtable]
@@ -609,7 +614,7 @@ impl Files for UmadFiles {
             inner.waiting.push_front(message);
             inner.count = inner.count.saturating_add(1);
             drop(inner);
-            // Somebody else may have gone to sleep meanwhile.
+            // Another reader may have gone to sleep meanwhile.
             file.readers.wake();
         }
         result
@@ -631,7 +636,7 @@ impl Files for UmadFiles {
         from.read_slice(&mut start.0)?;
         file.trace(Event::Write, &header, start.mad());
 
-        // What is to be copied, and then the copy, with no lock held.
+        // Determine what is copied; then copy it without a lock.
         let kernel_rmpp = agent_at(&file.inner.lock().slots, header.id).ok_or(EIO)?.1;
         let Ok(plan) = Plan::new(count, layout, &start, kernel_rmpp) else {
             return Err(file.refuse(&header, None, EINVAL));
@@ -654,7 +659,7 @@ impl Files for UmadFiles {
         let Inner {
             slots, sends, seq, ..
         } = &mut *inner;
-        // It does not go round.
+        // The counter does not wrap in practice.
         *seq = seq.wrapping_add(1);
         let (agent, now) = agent_at(slots, header.id).ok_or(EIO)?;
         if now != kernel_rmpp {

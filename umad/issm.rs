@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of `issmN`: while one is open, the port says that its host has a subnet manager
+//! Files of `issmN`: while one is open, the port announces that its host has a subnet manager
 //! (`IB_PORT_SM`). Only one is open at a time; others wait.
 
 use crate::port::Port;
@@ -11,13 +11,13 @@ use rdma::bindings;
 use rdma::chrdev::Files;
 use rdma::chrdev::Opening;
 
-/// The bit of the port's capabilities.
+/// The capability bit of the port.
 const SM: u32 = bindings::ib_port_capability_mask_bits_IB_PORT_SM;
 
-/// The methods of the files.
+/// The operations of the files.
 pub(crate) struct IssmFiles;
 
-/// The one that is open.
+/// The open file.
 pub(crate) struct Issm(Arc<Port>);
 
 #[vtable]
@@ -48,7 +48,7 @@ impl Files for IssmFiles {
         let port = &open.0;
         let mut state = port.state.lock();
         if let Some(device) = &state.device {
-            // Nobody is told: the file is gone in any case.
+            // An error cannot be reported: the file is closed in any case.
             let _: Result = device.modify_port_caps(port.number, 0, SM);
         }
         state.issm_open = false;

@@ -2,20 +2,20 @@
 
 //! `ib_umad`: management datagrams (MADs) for programs, such as opensm and infiniband-diags.
 //!
-//! Drop-in for the C module of the same name: nodes, ioctls, both headers of MADs, sysfs,
-//! tracepoints. It reaches `ib_core` by exported functions only, so either one may be the C one.
+//! Replaces the C module of the same name: nodes, ioctls, both header layouts, sysfs, tracepoints.
+//! It uses only exported functions of `ib_core`, so it works with the C `ib_core` too.
 //!
 //! | file | what |
 //! |---|---|
 //! | `proto` | lengths, layouts, duplicates: pure, tested on the host |
-//! | `port` | a port, its files and nodes; its end |
-//! | `file` | an open file of `umadN`: agents, MADs that wait |
-//! | `issm` | an open file of `issmN`: who has it is the subnet manager of the port |
+//! | `port` | a port, its files and nodes; its removal |
+//! | `file` | an open file of `umadN`: agents, waiting MADs |
+//! | `issm` | an open file of `issmN`: marks the port as that of a subnet manager |
 //! | `edge`, `trace.c` | tracepoints |
 //!
-//! Locks: `Port::state`, then `File::inner`. Handlers of agents take the second, so an agent is
-//! never unregistered, which waits for them, under it. No user memory is touched under either.
-//! `Port::shown` is taken alone, and held briefly.
+//! Locks: `Port::state`, then `File::inner`. Handlers of agents take `File::inner`, and
+//! unregistering an agent waits for its handlers, so it is not done under that lock. User memory is
+//! not accessed under either. `Port::shown` is taken alone, and held briefly.
 
 #![allow(unreachable_pub, reason = "proto is a crate of its own on the host")]
 
@@ -56,13 +56,13 @@ module! {
     alias: ["rdma-client-umad", "rdma-client-issm"],
 }
 
-/// Of the nodes that have fixed numbers.
+/// Major number of nodes with fixed numbers.
 const MAJOR: u32 = 231;
-/// Ports whose numbers are fixed: `umad` first, then `issm`.
+/// Number of ports with fixed numbers: `umad` nodes first, then `issm` nodes.
 const FIXED: u32 = 64;
-/// Ports in all.
+/// Maximum number of ports.
 const PORTS: u32 = 8192;
-/// Ports whose numbers are not fixed.
+/// Maximum number of ports without fixed numbers.
 const DYNAMIC: u32 = PORTS - FIXED;
 
 /// The class of all nodes.
@@ -82,7 +82,7 @@ static GROUP: StaticGroup<NodeAttribute<Mads>> =
 static IBDEV: NodeAttribute<Mads> = NodeAttribute::of::<OfDevice>();
 static PORT: NodeAttribute<Mads> = NodeAttribute::of::<OfPort>();
 
-/// The file `ibdev`.
+/// The attribute `ibdev`.
 struct OfDevice;
 
 impl NodeFile for OfDevice {
@@ -95,7 +95,7 @@ impl NodeFile for OfDevice {
     }
 }
 
-/// The file `port`.
+/// The attribute `port`.
 struct OfPort;
 
 impl NodeFile for OfPort {
@@ -107,7 +107,7 @@ impl NodeFile for OfPort {
     }
 }
 
-/// What nodes are made with.
+/// What nodes are created with.
 pub(crate) struct Umad {
     class: Arc<Class<Mads>>,
     fixed: Arc<Numbers>,
@@ -166,8 +166,8 @@ impl Client for Umad {
     }
 }
 
-/// The second client, by whose name `rdma` asks for `issm` nodes. As on the C module, it knows of no
-/// device.
+/// The second client, by whose name `rdma` requests `issm` nodes. As in the C module, it has no
+/// devices.
 struct Issm;
 
 static ISSM: ClientSlot<Issm> = ClientSlot::new();
@@ -191,7 +191,7 @@ impl Client for Issm {
     }
 }
 
-/// What the module owns. Fields are dropped in this order.
+/// State of the module. Fields are dropped in this order.
 struct UmadModule {
     _issm: Registered<Issm>,
     _umad: Registered<Umad>,

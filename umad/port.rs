@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A port: its nodes, and the files that are open.
+//! A port: its nodes, and the open files.
 //!
-//! The device is under the port's lock, and gone from there when it is removed. Whatever needs it
-//! holds that lock, or has an agent of it.
+//! The port's lock protects the reference to the device, which is dropped when the device is
+//! removed. Code that uses the device holds this lock or has an agent of the device.
 
 use crate::file::File;
 use crate::file::UmadFiles;
@@ -27,28 +27,28 @@ use rdma::sync::WaitQueue;
 /// A port.
 #[pin_data]
 pub(crate) struct Port {
-    /// Its number on the device.
+    /// Number of the port on the device.
     pub(crate) number: u32,
-    /// The device's, also when that is gone.
+    /// Index of the device; valid also after its removal.
     pub(crate) device_index: u32,
     #[pin]
     pub(crate) state: Mutex<State>,
-    /// The device, for readers of sysfs: `state` is held while agents are unregistered, and while
-    /// the driver changes the port. None, once it is removed.
+    /// The device, for readers of sysfs, because `state` is locked while agents are unregistered,
+    /// and while the driver changes the port. `None` once it is removed.
     #[pin]
     shown: Mutex<Option<DeviceRef>>,
-    /// Who waits for `issm_open` to be cleared, or the device to go.
+    /// Waiters for `issm_open` to be cleared, or the device to be removed.
     #[pin]
     pub(crate) issm_free: WaitQueue,
 }
 
-/// What the port's lock protects.
+/// State protected by the port's lock.
 pub(crate) struct State {
-    /// None, once it is removed.
+    /// `None` once it is removed.
     pub(crate) device: Option<DeviceRef>,
-    /// Those that are open.
+    /// The open files.
     pub(crate) files: KVec<Arc<File>>,
-    /// Whether somebody is the subnet manager.
+    /// Whether an `issm` file is open: the host has a subnet manager.
     pub(crate) issm_open: bool,
 }
 
@@ -73,7 +73,7 @@ impl Port {
         )
     }
 
-    /// The device, for readers of sysfs.
+    /// Returns the device, for readers of sysfs.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Port {
         self.shown.lock().clone().ok_or(ENODEV)
     }
 
-    /// The device goes: files that are open are of no more use. May sleep.
+    /// Handles removal of the device: open files cannot be used any more. May sleep.
     fn end(&self) {
         let shown = self.shown.lock().take();
         drop(shown);
@@ -97,7 +97,7 @@ impl Port {
     }
 }
 
-/// The number of a port among all; given back on drop.
+/// The index of a port among all ports; released on drop.
 struct Index(Arc<Indices>, u32);
 
 impl Drop for Index {
@@ -115,7 +115,8 @@ impl Drop for End {
     }
 }
 
-/// A port with its nodes. Dropped in this order: nobody can open them any more, then the port ends.
+/// A port with its nodes. Dropped in this order: first the nodes, so that they cannot be opened any
+/// more, then the port.
 pub(crate) struct Nodes {
     _issm: Option<Node<Mads>>,
     umad: Node<Mads>,
@@ -124,11 +125,11 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Of a port that has MADs. May sleep.
+    /// Creates the nodes of a port that supports MADs. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if there are too many ports, `ENOMEM`.
+    /// `ENOSPC` if there are too many ports; `ENOMEM`.
     pub(crate) fn new(umad: &Umad, device: &DeviceRef, port: u32) -> Result<Self> {
         let index = umad.indices.take(PORTS)?;
         let held = Index(umad.indices.clone(), index);
@@ -165,12 +166,12 @@ impl Nodes {
         })
     }
 
-    /// The port's number.
+    /// Returns the number of the port.
     pub(crate) fn port(&self) -> u32 {
         self.end.0.number
     }
 
-    /// What netlink tells of it.
+    /// Returns the information for netlink.
     pub(crate) fn nl_info(&self) -> NlInfo<'_> {
         NlInfo::new(&self.umad)
     }

@@ -109,6 +109,11 @@ impl Method {
         Ok(self.run)
     }
 
+    /// Whether a function of this module carries it out.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.run, Run::Core(_))
+    }
+
     /// One more than the highest bit of an attribute.
     pub(crate) fn bits(&self) -> u8 {
         self.summary.bits
@@ -151,9 +156,14 @@ impl WriteCommand {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`: the device does not have it; those of the command.
+    /// `EOPNOTSUPP`: the device does not have it; `EIO`: it is the driver's, and the device is gone;
+    /// those of the command.
     pub(crate) fn run(&self, call: &Call) -> Result {
-        self.run.ok_or(crate::edge::unsupported())?.run(call)
+        let run = self.run.ok_or(crate::edge::unsupported())?;
+        if let Run::Driver(_) = run {
+            call.device()?;
+        }
+        run.run(call)
     }
 }
 
@@ -196,10 +206,12 @@ impl Api {
         for _ in 0..METHODS {
             this.methods.push(None, GFP_KERNEL)?;
         }
-        this.plain
-            .resize(plain.into(), WriteCommand::UNKNOWN, GFP_KERNEL)?;
-        this.extended
-            .resize(extended.into(), WriteCommand::UNKNOWN, GFP_KERNEL)?;
+        for _ in 0..plain {
+            this.plain.push(WriteCommand::UNKNOWN, GFP_KERNEL)?;
+        }
+        for _ in 0..extended {
+            this.extended.push(WriteCommand::UNKNOWN, GFP_KERNEL)?;
+        }
         let mut from = Some(0);
         while let Some(key) = from.and_then(|from| tree.next(from)) {
             from = key.raw().checked_add(1);
@@ -302,13 +314,10 @@ impl Tree for Sorted {
             Ok(_) => return Err(Refusal::Exists),
             Err(place) => place,
         };
-        self.0
-            .push((key.raw(), element), GFP_KERNEL)
-            .map_err(|_| Refusal::NoMemory)?;
-        if let Some(rest) = self.0.get_mut(place..) {
-            rest.rotate_right(1);
-        }
-        Ok(())
+        let all = &mut self.0;
+        all.reserve(1, GFP_KERNEL).map_err(|_| Refusal::NoMemory)?;
+        all.insert_within_capacity(place, (key.raw(), element))
+            .map_err(|_| Refusal::NoMemory)
     }
 
     fn get(&mut self, key: Key) -> Option<&mut Elements> {

@@ -152,7 +152,14 @@ impl NetdevEvents for Listener {
                     tell_state(&device, dev);
                 }
             }
-            _ => {}
+            NetdevEvent::Register
+            | NetdevEvent::Unregister
+            | NetdevEvent::GoingDown
+            | NetdevEvent::ChangeMtu
+            | NetdevEvent::ChangeAddr
+            | NetdevEvent::ChangeUpper
+            | NetdevEvent::BondingFailover
+            | NetdevEvent::Other(_) => {}
         }
     }
 }

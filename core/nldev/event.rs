@@ -71,7 +71,10 @@ pub(super) fn tell(device: &Device, notice: Notice) -> Result {
         });
     let about = match (notice, ndev) {
         (Notice::Register | Notice::Unregister | Notice::Rename, _) => About::Device(who.handle()),
-        _ if hidden => About::Hidden,
+        (
+            Notice::NetdevAttach { .. } | Notice::NetdevDetach { .. } | Notice::NetdevRename { .. },
+            _,
+        ) if hidden => About::Hidden,
         (Notice::NetdevAttach { port } | Notice::NetdevDetach { port }, ndev) => {
             About::Port(who.handle(), port, ndev)
         }

@@ -79,7 +79,11 @@ fn put(
         (Form::Stat, Kind::Counter) => object::put_counter(w, subject),
         (Form::Stat, Kind::Mr) => object::put_mr_stat(w, subject),
         (Form::Raw, _) => object::put_raw(w, kind, subject),
-        _ => Err(Entry::Failed(EINVAL)),
+        (Form::Plain, Kind::Counter | Kind::Dmah)
+        | (
+            Form::Stat,
+            Kind::Pd | Kind::Cq | Kind::Qp | Kind::CmId | Kind::Ctx | Kind::Srq | Kind::Dmah,
+        ) => Err(Entry::Failed(EINVAL)),
     }
 }
 

@@ -104,7 +104,16 @@ impl<'a> OwnerRef<'a> {
                     .map(Counter::id)
                     .ok_or(EINVAL)
                     .and_then(|id| self.add_as(id, false)),
-                _ => self.add_next(),
+                None
+                | Some(
+                    Kind::Pd
+                    | Kind::Cq
+                    | Kind::CmId
+                    | Kind::Mr
+                    | Kind::Ctx
+                    | Kind::Srq
+                    | Kind::Dmah,
+                ) => self.add_next(),
             };
             if added.is_err() {
                 return;

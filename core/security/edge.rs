@@ -28,6 +28,7 @@ use rdma::edge::IntoC;
 use rdma::edge::Lent;
 use rdma::edge::View;
 use rdma::edge::Writer;
+use rdma::module::Resident;
 
 /// Security context of the process that created it.
 ///
@@ -105,6 +106,8 @@ pub(super) struct PolicyNotifier {
     judge: Arc<Judge>,
     #[pin]
     block: Opaque<bindings::notifier_block>,
+    /// The callback is the module's code.
+    _resident: Resident,
 }
 
 // SAFETY: Only C accesses the block, under its locks.
@@ -122,6 +125,7 @@ impl PolicyNotifier {
         try_pin_init!(Self {
             // Before the block: the notifier may be called while the block is being registered.
             judge,
+            _resident: rdma::resident!(),
             // INVARIANT: The block is registered here, or the initialiser fails.
             block <- Opaque::try_ffi_init(|block: *mut bindings::notifier_block| {
                 // SAFETY: `block` is valid for writes, and pinned until it is unregistered in

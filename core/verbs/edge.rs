@@ -138,7 +138,12 @@ rdma::argument! {
     impl<'a> Grh<'a> = |grh: *const bindings::ib_grh| Grh(grh, PhantomData);
 }
 
-impl Grh<'_> {
+impl<'a> Grh<'a> {
+    /// Headers that are present in any case.
+    pub(super) fn of(area: &'a [u8; AREA]) -> Self {
+        Self(area.as_ptr().cast(), PhantomData)
+    }
+
     /// Returns the headers. `wc` must be the packet's completion.
     pub(super) fn headers(&self, wc: &Wc) -> Option<[u8; AREA]> {
         const { assert!(size_of::<bindings::ib_grh>() == AREA) };

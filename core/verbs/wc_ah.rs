@@ -177,9 +177,22 @@ fn init_ah_attr(
     init_from_wc(device, port, &wc, &grh, &attr)
 }
 
+/// Creates a handle for replies to a received packet, whose buffer begins with `area`. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`; errors of address resolution; errors of the driver.
+pub(crate) fn create_reply(pd: &Pd, wc: &Wc, area: &[u8; AREA], port: u32) -> Result<Owned<Ah>> {
+    create(pd, wc, &Grh::of(area), port)
+}
+
 fn create_ah(pd: &Pd, wc: In<'_, Wc>, grh: Grh<'_>, port: u32) -> Result<Owned<Ah>> {
+    create(pd, &wc, &grh, port)
+}
+
+fn create(pd: &Pd, wc: &Wc, grh: &Grh<'_>, port: u32) -> Result<Owned<Ah>> {
     let attr = AhAttr::default();
-    init_from_wc(pd.device(), port, &wc, &grh, &attr)?;
+    init_from_wc(pd.device(), port, wc, grh, &attr)?;
     let draft = Draft(&attr);
     let flags = bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE;
     ah::create(pd, draft.0, flags)

@@ -11,11 +11,13 @@
 //! end holds `Dev` itself.
 
 use crate::ah::Ah;
+use crate::ah::Holders;
 use crate::counters::Counter;
 use crate::counters::Counters;
 use crate::edge::random_u64;
 use crate::faults::Faults;
 use crate::mcast::Groups;
+use crate::mcast::Members;
 use crate::mem::Memory;
 use crate::mem::QpTag;
 use crate::net;
@@ -51,7 +53,7 @@ use rdma::wire::Bth;
 use rdma::wire::Ext;
 
 /// Destination queue pair number of multicast packets.
-const MULTICAST_QPN: u32 = 0x00ff_ffff;
+pub(crate) const MULTICAST_QPN: u32 = 0x00ff_ffff;
 /// Bytes of the network device's MTU that are reserved for packet headers.
 const MAX_HEADERS: u32 = 80;
 
@@ -66,6 +68,7 @@ pub(crate) struct Dev {
     pub(crate) qps: Table<Qp, 256>,
     #[pin]
     pub(crate) ahs: Table<Ah, 64>,
+    pub(crate) holders: Holders,
     #[pin]
     pub(crate) groups: Groups,
     /// Shared receive queues by number.
@@ -120,6 +123,7 @@ impl Rxe {
                 faults,
                 qps <- new_table!("rxe::Dev::qps"),
                 ahs <- new_table!("rxe::Dev::ahs"),
+                holders: Holders::new(),
                 groups <- Groups::new(),
                 srqs <- new_table!("rxe::Dev::srqs"),
                 pds <- new_table!("rxe::Dev::pds"),
@@ -250,20 +254,42 @@ impl Dev {
         LiveGid::find(live, 1, gid).is_ok()
     }
 
-    /// Delivers a multicast packet to all members except its sender (IBTA 10.5.2.2).
-    fn receive_multicast(&self, mut packet: RxPacket, rcu: &rcu::Guard) {
-        let Some(addrs) = packet.addrs() else { return };
-        let Some(members) = self.groups.members(&addrs.dst_gid()) else {
+    /// Delivers the next packets of `stream`, which go to one multicast group, to all members except
+    /// their sender (IBTA 10.5.2.2). Takes at least one packet.
+    fn receive_multicast(&self, stream: Stream, run: &mut RxRun<'_>, rcu: &rcu::Guard) {
+        let Some(addrs) = run.peek().and_then(RxPacket::addrs) else {
+            drop(run.take());
             return;
         };
+        let members = self.groups.members(&addrs.dst_gid());
+        let members = members.as_ref().map_or(&[][..], Members::numbers);
+        // Rarely needed; the addresses of all these packets are the same.
+        let mut from_here = None;
+        let mut is_from_here = || *from_here.get_or_insert_with(|| self.has_gid(&addrs.src_gid()));
+        run.only(Some(addrs));
+        // The first packet was examined, and satisfies the condition.
+        while let Some(packet) = run.take_of(stream) {
+            self.deliver_copies(packet, members, &mut is_from_here, rcu);
+        }
+        run.only(None);
+    }
+
+    /// Delivers a multicast packet to all `members` except its sender.
+    fn deliver_copies(
+        &self,
+        mut packet: RxPacket,
+        members: &[u32],
+        is_from_here: &mut impl FnMut() -> bool,
+        rcu: &rcu::Guard,
+    ) {
         let from = match packet.ext() {
             Some(Ext::Deth(deth) | Ext::DethImm(deth, _)) => deth.src_qpn,
             Some(_) | None => return,
         };
         // Each member found waits for the next one, so that the last gets the original packet.
         let mut found: Option<ArcBorrow<'_, Qp>> = None;
-        for number in members.numbers() {
-            if *number == from && self.has_gid(&addrs.src_gid()) {
+        for number in members {
+            if *number == from && is_from_here() {
                 continue;
             }
             let Some(qp) = self
@@ -303,9 +329,7 @@ impl Dev {
             let is_multicast = || packet.addrs().is_none_or(|addrs| addrs.is_multicast());
             match start.dest_qpn() == MULTICAST_QPN {
                 true if is_multicast() => {
-                    if let Some(packet) = run.take() {
-                        self.receive_multicast(packet, rcu);
-                    }
+                    self.receive_multicast(stream, run, rcu);
                     return;
                 }
                 true => None,
@@ -317,8 +341,11 @@ impl Dev {
         };
         match qp {
             Some(qp) if qp.kind.is_datagram() => {
-                // The address of each datagram must be checked.
-                Qp::receive(qp, stream, run, 1);
+                // The addresses of each datagram must be checked; those of a train are the same.
+                let addrs = packet.addrs();
+                run.only(addrs);
+                Qp::receive(qp, stream, run, u32::MAX);
+                run.only(None);
             }
             Some(qp) => Qp::receive(qp, stream, run, u32::MAX),
             None => drop(run.take()),

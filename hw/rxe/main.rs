@@ -56,7 +56,7 @@ use rdma::provider::Unregistered;
 use rdma::sync::rcu::Drain;
 use rdma::workqueue::OwnedQueue;
 
-rdma::resident_module! { struct Main(RxeModule); }
+rdma::resident_module! { struct Main(RxeModule) before Stock; }
 
 module! {
     type: Main,
@@ -82,7 +82,7 @@ struct Shared {
 /// State of the module. Fields are dropped in this order: first the link type, so that no devices
 /// can be created; then the existing devices; then all page faults have ended; then the network
 /// edge; then all pending RCU callbacks, which drop objects of the data path, have run; last, the
-/// workqueue of faults and the stock of packet buffers are freed.
+/// workqueue of faults is freed. The stock of packet buffers is freed after that.
 struct RxeModule {
     _link: LinkRegistration<Link>,
     _devices: AllDevices,
@@ -90,7 +90,6 @@ struct RxeModule {
     _edge: EdgeOwner,
     _drain: Drain,
     _queue: Arc<OwnedQueue>,
-    _stock: Stock,
 }
 
 impl kernel::Module for RxeModule {
@@ -110,9 +109,6 @@ impl kernel::Module for RxeModule {
             _edge: edge,
             _drain: Drain::new(),
             _queue: queue,
-            // SAFETY: Dropped last (field order of `RxeModule`), when no device, socket or queue
-            // pair is left.
-            _stock: unsafe { Stock::new() },
         })
     }
 }
@@ -153,7 +149,8 @@ impl LinkOps for Link {
         let data = Rxe::new(&edge, faults, netdev)?;
         let dev = data.dev.clone();
         let guid = data.guid();
-        let mut device = Unregistered::<Rxe>::new(&THIS_MODULE, Ok::<Rxe, Error>(data))?;
+        let mut device =
+            Unregistered::<Rxe>::new(rdma::resident!(), &THIS_MODULE, Ok::<Rxe, Error>(data))?;
         device.set_node_guid(guid);
         device.set_comp_vectors(kernel::cpu::nr_cpu_ids());
         device.set_link(&LINK_SLOT);

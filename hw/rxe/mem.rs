@@ -6,7 +6,8 @@
 //! * [`pages`]: the list of a region's pages;
 //! * [`window`]: memory windows;
 //! * [`batch`]: a queue pair's access to them during one turn;
-//! * [`sge`], [`map`], [`copy`]: the pure parts, which the host tests.
+//! * [`edge`]: copies to and from registered memory; pure, tested on the host;
+//! * [`sge`], [`map`]: other pure parts, tested on the host.
 //!
 //! A key is an index and eight bits of its owner's choice. Local and remote key of an object are
 //! equal, and the index distinguishes regions from windows. Every memory reference of a work
@@ -18,7 +19,7 @@ pub(crate) mod batch;
     unreachable_pub,
     reason = "on the host it is part of a crate's interface"
 )]
-pub(crate) mod copy;
+pub(crate) mod edge;
 #[expect(
     unreachable_pub,
     reason = "on the host it is part of a crate's interface"
@@ -37,12 +38,13 @@ use crate::edge::random_u8;
 use crate::proto::{Key, RemoteFault, WcStatus};
 use core::ops::RangeInclusive;
 use kernel::prelude::*;
+use rdma::gate::Gated;
 use rdma::new_table;
 use rdma::table::Table;
 use rdma::umem::odp::Touch;
 
 pub(crate) use self::batch::{Batch, Fill};
-pub(crate) use self::copy::{Part, Room};
+pub(crate) use self::edge::{Part, Room};
 pub(crate) use self::region::{Mr, MrCore};
 pub(crate) use self::sge::{Cursor, Sge};
 pub(crate) use self::window::{Mw, MwCore, MwKind};
@@ -186,7 +188,7 @@ impl From<MemError> for RemoteFault {
 #[pin_data]
 pub(crate) struct Memory {
     #[pin]
-    regions: Table<MrCore, 256>,
+    regions: Table<Gated<MrCore>, 256>,
     #[pin]
     windows: Table<MwCore, 64>,
 }

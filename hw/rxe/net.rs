@@ -19,12 +19,14 @@
 //! | `tx` | building packets and sending them |
 //! | `rx` | received packets and their validation |
 //! | `local` | packets that a device sends to itself |
-//! | `dev` | network namespaces, their sockets, network devices and their events |
+//! | `dev` | network devices and their events |
+//! | `edge` | network namespaces and their sockets |
 //! | `icrc` | the invariant CRC, computed with the kernel's CRC-32 |
 //!
 //! Source: IBTA annex A17 (RoCEv2).
 
 mod dev;
+mod edge;
 mod icrc;
 mod local;
 mod path;
@@ -47,6 +49,7 @@ pub(crate) use rx::RxQueue;
 pub(crate) use rx::RxRun;
 pub(crate) use rx::RxSink;
 pub(crate) use rx::Stream;
+pub(crate) use tx::grh;
 pub(crate) use tx::Frame;
 pub(crate) use tx::Outbox;
 pub(crate) use tx::Sent;

@@ -28,6 +28,7 @@
 //! tokens are taken, send first.
 
 pub(crate) mod attr;
+mod datagram;
 mod delayed_ack;
 mod doorbell;
 mod early;
@@ -461,6 +462,7 @@ impl Qp {
         Pause::<Qp, 1>::shutdown(this);
         this.send_cq.let_go(this.number);
         this.recv_cq.let_go(this.number);
+        this.dev.holders.let_go(this.pd, this.number);
         rdma::workqueue::disable::<Qp, 0>(this);
         rdma::workqueue::disable::<Qp, 1>(this);
         rdma::workqueue::disable::<Qp, 2>(this);

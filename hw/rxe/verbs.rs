@@ -435,12 +435,25 @@ impl Provider for Rxe {
             if region.iova != 0 || access & access::FLUSH_PERSISTENT != 0 {
                 return Err(EINVAL);
             }
-            mem::Mr::chunked(memory, pd, access, 0, Chunked::whole(dev, region.access)?)?
+            let pages = Chunked::whole(rdma::resident!(), dev, region.access)?;
+            mem::Mr::chunked(memory, pd, access, 0, pages)?
         } else if access & access::ON_DEMAND != 0 && OnDemand::is_long(region.length) {
-            let pages = Chunked::part(dev, region.start, region.length, region.access)?;
+            let pages = Chunked::part(
+                rdma::resident!(),
+                dev,
+                region.start,
+                region.length,
+                region.access,
+            )?;
             mem::Mr::chunked(memory, pd, access, region.iova, pages)?
         } else if access & access::ON_DEMAND != 0 {
-            let pages = OnDemand::get(dev, region.start, region.length, region.access)?;
+            let pages = OnDemand::get(
+                rdma::resident!(),
+                dev,
+                region.start,
+                region.length,
+                region.access,
+            )?;
             mem::Mr::on_demand(memory, pd, access, region.iova, pages)?
         } else {
             let umem = Umem::get(dev, region.start, region.length, region.access)?;

@@ -19,7 +19,6 @@ use core::ops::Deref;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::container_of;
-use kernel::error::from_err_ptr;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -326,13 +325,10 @@ impl Handle {
     /// `ENOMEM`; errors of address resolution; errors of the driver.
     pub(crate) fn back(agent: &Arc<Agent>, wc: &Wc, grh: &[u8; GRH], port: u32) -> Result<Self> {
         let pd = agent.live().pd().ok_or(EINVAL)?;
-        // SAFETY: The protection domain exists (`Live::pd`), the rest is borrowed for the call.
-        let ah = from_err_ptr(unsafe {
-            bindings::ib_create_ah_from_wc(pd.raw(), wc.raw(), grh.as_ptr().cast(), port)
-        })?;
-        // INVARIANT: Created just now.
+        let ah = verbs::create_reply_ah(pd, wc, grh, port)?;
+        // INVARIANT: The handle is new, and owned by this from here on.
         Ok(Self {
-            ah: NonNull::new(ah).ok_or(ENOMEM)?,
+            ah: ah.into_raw(),
             _agent: agent.clone(),
         })
     }

@@ -60,6 +60,7 @@ use rdma::edge::FromC;
 use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::list::Tag;
 use rdma::sync::Keyed;
 
 /// `IB_QP_SET_QKEY`: the Q_Key of the queue pair itself is sent.
@@ -107,6 +108,7 @@ pub(crate) struct Send {
     links: ListLinks<0>,
     #[pin]
     listed: AtomicTracker<0>,
+    tag: Tag,
     #[pin]
     waiting_links: ListLinks<1>,
     #[pin]
@@ -146,6 +148,7 @@ impl_list_item! {
     impl ListItem<0> for Send { using ListLinks { self.links }; }
     impl ListItem<1> for Send { using ListLinks { self.waiting_links }; }
 }
+rdma::impl_tagged!(impl Tagged<0> for Send { self.tag });
 
 /// Parameters of a send.
 pub(crate) struct Make {
@@ -244,6 +247,7 @@ impl Send {
             pin_init!(Self {
                 links <- ListLinks::new(),
                 listed <- AtomicTracker::new(),
+                tag: Tag::new(),
                 waiting_links <- ListLinks::new(),
                 waiting <- AtomicTracker::new(),
                 // SAFETY: `mad`, in the same object, has the bytes.

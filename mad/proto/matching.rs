@@ -94,7 +94,7 @@ impl Arrived {
             // response.
             (None, None) => path.lid == self.lid,
             (Some(ends), Some((from, _))) => ends.there == from,
-            _ => false,
+            (None, Some(_)) | (Some(_), None) => false,
         }
     }
 }

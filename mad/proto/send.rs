@@ -425,7 +425,13 @@ impl Send {
                 self.go(State::Idle, flow);
                 Do::Finish(end)
             }
-            _ => Do::Nothing,
+            State::Idle
+            | State::Queued
+            | State::Sent
+            | State::Answered(_)
+            | State::Revoked
+            | State::Waiting
+            | State::Cancelled => Do::Nothing,
         }
     }
 

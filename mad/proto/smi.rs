@@ -362,7 +362,7 @@ impl<'a> Smp<'a> {
             (false, Leg::End) if self.ends_here() => Next::Send,
             (false, Leg::Past) => Next::Send,
             (true, Leg::End) if !self.begins_here() => Next::Send,
-            _ => Next::Local,
+            (true, Leg::Past) | (_, Leg::Start | Leg::End | Leg::Astray) => Next::Local,
         }
     }
 

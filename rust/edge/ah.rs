@@ -179,7 +179,14 @@ crate::c_struct! {
 }
 
 impl GidAttr {
-    /// Whether the entry is of a table of this device.
+    /// Returns the GID.
+    #[inline]
+    pub fn gid(&self) -> [u8; 16] {
+        // SAFETY: Constant since `new`; all members of the union are 16 plain bytes.
+        unsafe { *(*self.raw()).gid.raw }
+    }
+
+    /// Returns whether the entry belongs to a table of this device.
     pub fn belongs_to(&self, device: &Device) -> bool {
         // SAFETY: Constant since `new`; it is compared only.
         core::ptr::eq(unsafe { (*self.raw()).device }, device.raw())

@@ -604,6 +604,7 @@ struct sg_table *rdma_helper_dma_buf_map(struct dma_buf_attachment *attachment,
 void rdma_helper_dma_buf_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
 			       u32 direction);
 void rdma_helper_vma_zap(struct vm_area_struct *vma);
+bool rdma_helper_vma_wipe_on_fork(struct vm_area_struct *copy, struct vm_area_struct *original);
 bool rdma_helper_vma_may_write(struct vm_area_struct *vma);
 struct page *rdma_helper_zero_page(unsigned long address);
 void rdma_helper_get_page(struct page *page);

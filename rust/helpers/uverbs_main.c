@@ -147,6 +147,15 @@ void rdma_helper_vma_zap(struct vm_area_struct *vma)
 	zap_special_vma_range(vma, vma->vm_start, vma->vm_end - vma->vm_start);
 }
 
+/* Return whether a mapping is being copied by fork. If so, its pages will not be copied. */
+bool rdma_helper_vma_wipe_on_fork(struct vm_area_struct *copy, struct vm_area_struct *original)
+{
+	if (copy->vm_mm == original->vm_mm)
+		return false;
+	vm_flags_set(copy, VM_WIPEONFORK);
+	return true;
+}
+
 bool rdma_helper_vma_may_write(struct vm_area_struct *vma)
 {
 	return vma->vm_flags & (VM_WRITE | VM_MAYWRITE);

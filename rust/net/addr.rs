@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses of the two ends of a path, and how GIDs name them.
+//! Addresses of both ends of a path, and the GIDs that represent them.
 //!
-//! Pure. Source: IBTA annex A17.4.5.2 (a RoCEv2 GID is an IPv6 address; an IPv4
-//! address is mapped into it). C header: `include/rdma/ib_addr.h`.
+//! Pure. Source: IBTA annex A17.4.5.2 (a RoCEv2 GID is an IPv6 address; an IPv4 address is mapped
+//! into it). C header: `include/rdma/ib_addr.h`.
 
 use core::net::IpAddr;
 use core::net::Ipv4Addr;
 use core::net::Ipv6Addr;
 
-/// Source and destination, of one family.
+/// Source and destination, of the same family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddrPair {
     /// IPv4.
@@ -29,7 +29,7 @@ pub enum AddrPair {
 }
 
 impl AddrPair {
-    /// The addresses that two GIDs name. `None` when they are of different families.
+    /// Converts two GIDs to addresses. `None` if they are of different families.
     pub fn from_gids(src: &[u8; 16], dst: &[u8; 16]) -> Option<Self> {
         match (gid_to_ip(src), gid_to_ip(dst)) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Some(Self::V4 { src, dst }),
@@ -38,7 +38,7 @@ impl AddrPair {
         }
     }
 
-    /// The same pair as seen from the other end.
+    /// Returns the pair as seen from the other end.
     pub const fn reversed(self) -> Self {
         match self {
             Self::V4 { src, dst } => Self::V4 { src: dst, dst: src },
@@ -46,7 +46,8 @@ impl AddrPair {
         }
     }
 
-    /// Whether a packet with the pair `other` comes from where one with this pair goes.
+    /// Returns whether a packet with the addresses `other` comes from the destination of packets
+    /// with these addresses.
     #[inline]
     pub fn is_answered_by(&self, other: &Self) -> bool {
         match (self, other) {
@@ -56,7 +57,7 @@ impl AddrPair {
         }
     }
 
-    /// The source as a GID.
+    /// Returns the source as a GID.
     pub fn src_gid(&self) -> [u8; 16] {
         match self {
             Self::V4 { src, dst: _ } => ip_to_gid(IpAddr::V4(*src)),
@@ -64,7 +65,7 @@ impl AddrPair {
         }
     }
 
-    /// The destination as a GID.
+    /// Returns the destination as a GID.
     pub fn dst_gid(&self) -> [u8; 16] {
         match self {
             Self::V4 { src: _, dst } => ip_to_gid(IpAddr::V4(*dst)),
@@ -72,7 +73,7 @@ impl AddrPair {
         }
     }
 
-    /// Whether the destination is a multicast group.
+    /// Returns whether the destination is a multicast group.
     pub const fn is_multicast(&self) -> bool {
         match self {
             Self::V4 { src: _, dst } => dst.is_multicast(),
@@ -80,13 +81,13 @@ impl AddrPair {
         }
     }
 
-    /// Whether this is IPv6.
+    /// Returns whether the addresses are IPv6.
     pub const fn is_v6(&self) -> bool {
         matches!(self, Self::V6 { .. })
     }
 }
 
-/// The address that a RoCEv2 GID names.
+/// Converts a RoCEv2 GID to an address.
 pub fn gid_to_ip(gid: &[u8; 16]) -> IpAddr {
     let v6 = Ipv6Addr::from(*gid);
     match v6.to_ipv4_mapped() {
@@ -95,7 +96,7 @@ pub fn gid_to_ip(gid: &[u8; 16]) -> IpAddr {
     }
 }
 
-/// The RoCEv2 GID that names an address.
+/// Converts an address to a RoCEv2 GID.
 pub fn ip_to_gid(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens to the IP addresses of network devices.
+//! Notifications of changes of the IP addresses of network devices.
 //!
 //! C headers: `include/linux/inetdevice.h`, `include/net/addrconf.h`.
 
@@ -20,25 +20,25 @@ use super::device::NetDevice;
 use crate::bindings;
 use crate::module::Resident;
 
-/// Who hears about addresses, in all namespaces. A type without data, since both families'
-/// notifiers call it.
+/// Listener for addresses in all namespaces. A type without data, because the notifiers of both
+/// families call it.
 pub trait AddressEvents: 'static {
-    /// A network device got or lost this address, or it changed. It may be called in softirqs,
-    /// and may not sleep.
+    /// A network device was assigned this address or lost it, or the address changed. May be called
+    /// in softirqs; must not sleep.
     fn changed(dev: &NetDevice, address: IpAddr, how: Change);
 }
 
-/// What happened to an address.
+/// Change of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The network device has it from now on, until something else is told.
+    /// The network device has the address, until another change is reported.
     Came,
-    /// It went, if it is not there a second time, or it changed; or who tells of it does not do so
-    /// in the order in which it happens.
+    /// The address was removed, unless it was assigned twice, or it changed; or changes are not
+    /// reported in the order in which they happen.
     Other,
 }
 
-/// A registered listener for both families. After it is dropped it hears nothing.
+/// A registered listener for both families. It is not called any more after it was dropped.
 ///
 /// # Invariants
 ///
@@ -54,9 +54,9 @@ pub struct AddressNotifier<T: AddressEvents> {
     _listener: core::marker::PhantomData<T>,
 }
 
-// SAFETY: The blocks are only touched by C, under its locks.
+// SAFETY: Only C accesses the blocks, under its locks.
 unsafe impl<T: AddressEvents> Send for AddressNotifier<T> {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl<T: AddressEvents> Sync for AddressNotifier<T> {}
 
 impl<T: AddressEvents> AddressNotifier<T> {
@@ -74,9 +74,9 @@ impl<T: AddressEvents> AddressNotifier<T> {
         }? Error)
         .pin_chain(|this| {
             let (ipv4, ipv6) = (this.ipv4.get(), this.ipv6.get());
-            // SAFETY: The blocks are ours, pinned until they are unregistered in `drop`.
-            // INVARIANT: Both are registered here, or the value is dropped: C refuses to
-            // unregister what is not there.
+            // SAFETY: The blocks are valid for writes, and pinned until they are unregistered in
+            // `drop`. INVARIANT: Both are registered here, or the value is dropped: C refuses to
+            // unregister a block that is not registered.
             unsafe {
                 (*ipv4).notifier_call = Some(Self::on_ipv4);
                 (*ipv6).notifier_call = Some(Self::on_ipv6);
@@ -88,19 +88,19 @@ impl<T: AddressEvents> AddressNotifier<T> {
 
     /// # Safety
     ///
-    /// For C only, with an address of IPv4.
+    /// Only for C, with an address of IPv4.
     unsafe extern "C" fn on_ipv4(
         _block: *mut bindings::notifier_block,
         event: c_ulong,
         address: *mut c_void,
     ) -> c_int {
-        // RTNL is held from the change until all have been told of it.
+        // RTNL is held from the change until all listeners were called.
         let how = if event == bindings::netdev_cmd_NETDEV_UP as c_ulong {
             Change::Came
         } else {
             Change::Other
         };
-        // SAFETY: The address has a device, which lives for the call, and four bytes.
+        // SAFETY: The address has a device, which is valid for the call, and four bytes.
         unsafe {
             let bytes: [u8; 4] = bindings::rdma_helper_ifa_address(address)
                 .cast::<[u8; 4]>()
@@ -116,13 +116,13 @@ impl<T: AddressEvents> AddressNotifier<T> {
 
     /// # Safety
     ///
-    /// For C only, with an address of IPv6.
+    /// Only for C, with an address of IPv6.
     unsafe extern "C" fn on_ipv6(
         _block: *mut bindings::notifier_block,
         _event: c_ulong,
         address: *mut c_void,
     ) -> c_int {
-        // SAFETY: The address has a device, which lives for the call, and sixteen bytes.
+        // SAFETY: The address has a device, which is valid for the call, and sixteen bytes.
         unsafe {
             let bytes: [u8; 16] = bindings::rdma_helper_ifa6_address(address)
                 .cast::<[u8; 16]>()
@@ -130,7 +130,7 @@ impl<T: AddressEvents> AddressNotifier<T> {
             T::changed(
                 NetDevice::from_raw(bindings::rdma_helper_ifa6_dev(address)),
                 Ipv6Addr::from(bytes).into(),
-                // There is no lock around the change and the call.
+                // No lock covers both the change and the call.
                 Change::Other,
             );
         }
@@ -142,7 +142,7 @@ impl<T: AddressEvents> AddressNotifier<T> {
 impl<T: AddressEvents> PinnedDrop for AddressNotifier<T> {
     /// May sleep.
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The blocks are registered (type invariant).
         unsafe {
             bindings::rdma_helper_unregister_inet6addr_notifier(self.ipv6.get());
             bindings::rdma_helper_unregister_inetaddr_notifier(self.ipv4.get());

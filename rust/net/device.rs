@@ -2,9 +2,9 @@
 
 //! Network devices and network namespaces.
 //!
-//! Both are counted by C; hold them in an `ARef`. A namespace whose count may have gone is a
-//! [`Net`], one that is counted a [`CountedNet`]. Attributes that others may change at any time
-//! are returned by value.
+//! Both are counted by C; hold them in an `ARef`. A namespace whose count may be zero is a [`Net`],
+//! one that is counted a [`CountedNet`]. Attributes that others may change at any time are returned
+//! by value.
 //!
 //! C headers: `include/linux/netdevice.h`, `include/net/net_namespace.h`.
 
@@ -27,59 +27,59 @@ use super::rtnl::RtnlGuard;
 use crate::bindings;
 use crate::edge::FromC;
 
-/// A network namespace (`struct net`), of which one knows that its memory is there.
+/// A network namespace (`struct net`) whose memory is valid.
 ///
-/// Its count may have gone, and its subsystems with it. Who wants more than to compare it or to
-/// look for routes needs a [`CountedNet`], by [`Net::try_hold`].
+/// Its count may be zero, and it may be in removal. Anything except comparisons and route lookups
+/// requires a [`CountedNet`]; see [`Net::try_hold`].
 ///
 /// # Invariants
 ///
-/// The namespace is counted, or RCU protects it, for as long as a Rust reference to it exists.
-/// (When its last count has gone, it waits for RCU before it takes its subsystems down.)
+/// The namespace is counted, or RCU keeps it, as long as a Rust reference to it exists. (After its
+/// count has become zero, it waits for RCU before it is removed.)
 #[repr(transparent)]
 pub struct Net(Opaque<bindings::net>);
 
-// SAFETY: Transparent over the structure.
+// SAFETY: The type is transparent over the structure.
 unsafe impl crate::edge::View for Net {
     type C = bindings::net;
 }
 
-// SAFETY: `struct net` is made for use from any thread.
+// SAFETY: `struct net` may be used from any thread.
 unsafe impl Send for Net {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: `struct net` may be used from any thread.
 unsafe impl Sync for Net {}
 
 impl Net {
-    /// The namespace that a C pointer refers to.
+    /// Converts a C pointer.
     ///
     /// # Safety
     ///
-    /// `ptr` must be a valid namespace and keep the invariant of [`Net`] for `'a`.
+    /// `ptr` must be a valid namespace and fulfil the invariant of [`Net`] for `'a`.
     #[inline]
     pub unsafe fn from_raw<'a>(ptr: *mut bindings::net) -> &'a Self {
-        // SAFETY: The caller promises a valid object; the type is transparent.
+        // SAFETY: A valid namespace (contract of this function); the type is transparent.
         unsafe { &*ptr.cast() }
     }
 
-    /// The C object.
+    /// Returns the C structure, which exists as long as `self`.
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::net {
         self.0.get()
     }
 
-    /// A count of one's own, unless the namespace is going.
+    /// Takes a reference, unless the namespace is being removed.
     #[inline]
     pub fn try_hold(&self) -> Option<ARef<CountedNet>> {
-        // SAFETY: By the type invariant, the object is there, and its count may be zero.
+        // SAFETY: The namespace is valid (type invariant); its count may be zero.
         let net = unsafe { bindings::rdma_helper_maybe_get_net(self.as_raw()) };
-        // SAFETY: If there is one, it was counted for us; the type is transparent.
+        // SAFETY: The function returned null or a reference; the type is transparent.
         NonNull::new(net).map(|net| unsafe { ARef::from_raw(net.cast()) })
     }
 
-    /// The device of this number, held. Any context.
+    /// Looks up a device by its index, and takes a reference. Any context.
     pub fn device_by_index(&self, ifindex: i32) -> Option<ARef<NetDevice>> {
-        // SAFETY: The namespace is there (type invariant). What is found is counted for us; the type
-        // is transparent.
+        // SAFETY: The namespace is valid (type invariant). The function returns null or a
+        // reference; the type is transparent.
         unsafe {
             NonNull::new(bindings::rdma_helper_dev_get_by_index(
                 self.as_raw(),
@@ -89,10 +89,10 @@ impl Net {
         }
     }
 
-    /// A device of the namespace that has this address. Any context.
+    /// Returns a device of the namespace that has this address. Any context.
     pub fn device_with<'a>(&'a self, ip: IpAddr, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
-        // SAFETY: The namespace is there (type invariant). RCU protects its list of devices and
-        // what is found, and the address is read during the call.
+        // SAFETY: The namespace is valid (type invariant). RCU keeps its list of devices and the
+        // result, and the address outlives the call.
         unsafe {
             let dev = match ip {
                 IpAddr::V4(ip) => {
@@ -115,77 +115,79 @@ impl Net {
         }
     }
 
-    /// The namespace of the first process. It never goes away.
+    /// Returns the initial namespace, which is never removed.
     #[inline]
     pub fn init() -> &'static CountedNet {
-        // SAFETY: `init_net` is a static object of the kernel, whose count never goes.
+        // SAFETY: `init_net` is a static object of the kernel, whose count is never zero.
         unsafe { CountedNet::from_raw(bindings::rdma_helper_init_net()) }
     }
 }
 
-/// A network namespace that stays: with its sockets, its devices, and what [`Pernet`] keeps in it.
+/// A network namespace that is not removed: its sockets, its devices, and its [`Pernet`] data
+/// exist.
 ///
 /// [`Pernet`]: super::pernet::Pernet
 ///
 /// # Invariants
 ///
-/// Somebody has a count of the namespace for as long as a Rust reference to it exists.
+/// A reference to the namespace is counted as long as a Rust reference to it exists.
 #[repr(transparent)]
 pub struct CountedNet(Net);
 
-// SAFETY: `get_net` and `put_net` count the namespace, which lives while it is counted.
+// SAFETY: `get_net` and `put_net` count references to the namespace, which exists while there are
+// any.
 unsafe impl AlwaysRefCounted for CountedNet {
     #[inline]
     fn inc_ref(&self) {
-        // SAFETY: By the type invariant, the count is not zero.
+        // SAFETY: The count is not zero (type invariant).
         let _: *mut bindings::net = unsafe { bindings::rdma_helper_get_net(self.as_raw()) };
     }
 
     #[inline]
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference that it owns.
+        // SAFETY: The caller passes a reference that it owns.
         unsafe { bindings::rdma_helper_put_net(obj.cast().as_ptr()) };
     }
 }
 
 impl CountedNet {
-    /// The namespace that a C pointer refers to.
+    /// Converts a C pointer.
     ///
     /// # Safety
     ///
-    /// `ptr` must be a namespace of which somebody has a count for `'a`: a task that is in it, a
-    /// socket of a user, a reference of the caller's.
+    /// `ptr` must be a namespace to which a reference is counted for `'a`: that of a task in it, of
+    /// a user's socket, or of the caller.
     #[inline]
     pub unsafe fn from_raw<'a>(ptr: *mut bindings::net) -> &'a Self {
-        // SAFETY: The caller promises a counted namespace; the type is transparent.
+        // SAFETY: A counted namespace (contract of this function); the type is transparent.
         unsafe { &*ptr.cast() }
     }
 
-    /// The namespace of the current task.
+    /// Returns the namespace of the current task.
     pub fn current() -> ARef<Self> {
-        // SAFETY: The task has a count of its namespace until it enters another, which only it
-        // does: not before this function returns.
+        // SAFETY: The task has a reference to its namespace until it enters another one, which only
+        // the task itself can do, so not before this function returns.
         unsafe { Self::from_raw(bindings::rdma_helper_current_net()) }.into()
     }
 
-    /// The namespace of an open file of the current task. May sleep.
+    /// Returns the namespace of an open file of the current task. May sleep.
     ///
     /// # Errors
     ///
     /// Those of `get_net_ns_by_fd`.
     pub fn of_file(fd: i32) -> Result<ARef<Self>> {
-        // SAFETY: It takes any number.
+        // SAFETY: The function accepts any number.
         let net = from_err_ptr(unsafe { bindings::rdma_helper_net_by_fd(fd) })?;
         let net = NonNull::new(net).ok_or(EINVAL)?;
-        // SAFETY: The namespace was counted for us; the type is transparent.
+        // SAFETY: The function returned a reference; the type is transparent.
         Ok(unsafe { ARef::from_raw(net.cast()) })
     }
 
-    /// Whether the current task has a capability (`CAP_*`) in the namespace.
+    /// Returns whether the current task has a capability (`CAP_*`) in the namespace.
     pub fn capable(&self, capability: u32) -> bool {
         // CAST: A small number.
         let capability = capability as kernel::ffi::c_int;
-        // SAFETY: The namespace is counted.
+        // SAFETY: The namespace is counted (type invariant).
         unsafe { bindings::rdma_helper_net_capable(self.as_raw(), capability) }
     }
 }
@@ -223,17 +225,16 @@ impl PartialEq<CountedNet> for Net {
 ///
 /// # Invariants
 ///
-/// The device has a reference (or RCU protects it) for as long as a Rust reference
-/// to it exists.
+/// A reference to the device is counted, or RCU keeps it, as long as a Rust reference to it exists.
 #[repr(transparent)]
 pub struct NetDevice(Opaque<bindings::net_device>);
 
-// SAFETY: Transparent over the structure.
+// SAFETY: The type is transparent over the structure.
 unsafe impl crate::edge::View for NetDevice {
     type C = bindings::net_device;
 }
 
-/// For C functions that return a network device with a reference for the caller, or null.
+/// Result of C functions that return a network device with a reference for the caller, or null.
 impl crate::edge::Answer for Option<ARef<NetDevice>> {
     type C = *mut bindings::net_device;
 
@@ -245,22 +246,23 @@ impl crate::edge::Answer for Option<ARef<NetDevice>> {
     }
 }
 
-// SAFETY: `struct net_device` is made for use from any thread.
+// SAFETY: `struct net_device` may be used from any thread.
 unsafe impl Send for NetDevice {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for NetDevice {}
 
-// SAFETY: `dev_hold` and `dev_put` count the device, which lives while it is counted.
+// SAFETY: `dev_hold` and `dev_put` count references to the device, which exists while there are
+// any.
 unsafe impl AlwaysRefCounted for NetDevice {
     #[inline]
     fn inc_ref(&self) {
-        // SAFETY: By the reference, the device is alive.
+        // SAFETY: The device is valid (type invariant).
         unsafe { bindings::rdma_helper_dev_hold(self.as_raw()) };
     }
 
     #[inline]
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference that it owns.
+        // SAFETY: The caller passes a reference that it owns.
         unsafe { bindings::rdma_helper_dev_put(obj.cast().as_ptr()) };
     }
 }
@@ -268,7 +270,7 @@ unsafe impl AlwaysRefCounted for NetDevice {
 crate::import! {
     in crate::bindings;
 
-    /// Attributes of a device that is alive, which others may change at any time.
+    /// Attributes of a valid device, which others may change at any time.
     fn netdev_mtu(device: &NetDevice) -> u32 = rdma_helper_netdev_mtu;
     fn netdev_ifindex(device: &NetDevice) -> i32 = rdma_helper_netdev_ifindex;
     fn netdev_type(device: &NetDevice) -> u16 = rdma_helper_netdev_type;
@@ -282,80 +284,81 @@ crate::import! {
 }
 
 impl NetDevice {
-    /// The device that a C pointer refers to.
+    /// Converts a C pointer.
     ///
     /// # Safety
     ///
-    /// `ptr` must be a valid device that is referenced, or protected by an RCU
-    /// read-side section, for `'a`.
+    /// `ptr` must be a valid device that is referenced, or kept by RCU, for `'a`.
     #[inline]
     pub unsafe fn from_raw<'a>(ptr: *mut bindings::net_device) -> &'a Self {
-        // SAFETY: The caller promises a valid object; the type is transparent.
+        // SAFETY: A valid device (contract of this function); the type is transparent.
         unsafe { &*ptr.cast() }
     }
 
-    /// The C object.
+    /// Returns the C structure, which exists as long as `self`.
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::net_device {
         self.0.get()
     }
 
-    /// A reference of one's own.
+    /// Takes a reference.
     #[inline]
     pub fn hold(&self) -> ARef<Self> {
         self.into()
     }
 
-    /// The name, as it is now.
+    /// Returns the current name.
     pub fn name(&self) -> DeviceName {
         let mut name = DeviceName([0; DeviceName::LEN]);
-        // SAFETY: The device is alive; its name is a terminated string.
+        // SAFETY: The device is valid (type invariant); its name is a NUL-terminated string.
         let mut src = unsafe { bindings::rdma_helper_netdev_name(self.as_raw()) }.cast::<u8>();
-        // The last byte stays zero: a name that changes meanwhile is garbled at worst.
+        // The last byte stays zero. A name that is changed concurrently is at worst a mixture of
+        // both.
         for byte in name.0.iter_mut().take(DeviceName::LEN - 1) {
-            // SAFETY: No terminator was seen yet, so the string goes on here.
+            // SAFETY: No NUL was read yet, so the string continues here.
             *byte = unsafe { src.read_volatile() };
             if *byte == 0 {
                 break;
             }
-            // SAFETY: As above; at most one past the byte that was read.
+            // SAFETY: At most one byte past the byte that was read, which is not the end of the
+            // array.
             src = unsafe { src.add(1) };
         }
         name
     }
 
-    /// Largest packet in bytes, headers of the link layer not counted.
+    /// Returns the MTU: the largest packet in bytes, without link-layer headers.
     #[inline]
     pub fn mtu(&self) -> u32 {
         netdev_mtu(self)
     }
 
-    /// Number of the device, unique in its namespace.
+    /// Returns the interface index, which is unique in the device's namespace.
     #[inline]
     pub fn ifindex(&self) -> u32 {
         let index = netdev_ifindex(self);
-        // The kernel gives numbers from 1 to `i32::MAX`.
+        // Interface indices are from 1 to `i32::MAX`.
         index.unsigned_abs()
     }
 
-    /// Kind of hardware address: `ARPHRD_*`.
+    /// Returns the type of hardware address: `ARPHRD_*`.
     #[inline]
     pub fn hardware_type(&self) -> u16 {
         netdev_type(self)
     }
 
-    /// Bytes in the hardware address.
+    /// Returns the length of the hardware address in bytes.
     #[inline]
     pub fn addr_len(&self) -> u8 {
         netdev_addr_len(self)
     }
 
-    /// The first six bytes of the hardware address: all of it on Ethernet, zeros
-    /// where there is none.
+    /// Returns the first six bytes of the hardware address: the whole address on Ethernet, zeros if
+    /// there is none.
     #[inline]
     pub fn mac(&self) -> [u8; 6] {
-        // SAFETY: The device is alive (type invariant). Its address has `MAX_ADDR_LEN` bytes, 32; it
-        // may change meanwhile, which bytes tolerate.
+        // SAFETY: The device is valid (type invariant). Its address has `MAX_ADDR_LEN` bytes, 32,
+        // and may change concurrently, which reads of bytes permit.
         unsafe {
             bindings::rdma_helper_netdev_addr(self.as_raw())
                 .cast::<[u8; 6]>()
@@ -363,9 +366,10 @@ impl NetDevice {
         }
     }
 
-    /// The hardware address.
+    /// Returns the hardware address.
     pub fn hardware_addr(&self) -> HardwareAddr {
-        // SAFETY: As in `mac`.
+        // SAFETY: The device is valid (type invariant). Its address has `MAX_ADDR_LEN` bytes, 32,
+        // and may change concurrently, which reads of bytes permit.
         unsafe {
             bindings::rdma_helper_netdev_addr(self.as_raw())
                 .cast::<HardwareAddr>()
@@ -373,10 +377,10 @@ impl NetDevice {
         }
     }
 
-    /// The hardware address of all devices on its link.
+    /// Returns the broadcast address of the link.
     pub fn broadcast_addr(&self) -> HardwareAddr {
-        // SAFETY: The device is alive (type invariant). The array has `MAX_ADDR_LEN` bytes, 32; it
-        // may change meanwhile, which bytes tolerate.
+        // SAFETY: The device is valid (type invariant). The array has `MAX_ADDR_LEN` bytes, 32, and
+        // may change concurrently, which reads of bytes permit.
         unsafe {
             bindings::rdma_helper_netdev_broadcast(self.as_raw())
                 .cast::<HardwareAddr>()
@@ -384,54 +388,54 @@ impl NetDevice {
         }
     }
 
-    /// `IFF_*` flags.
+    /// Returns the `IFF_*` flags.
     #[inline]
     pub fn flags(&self) -> u32 {
         netdev_flags(self)
     }
 
-    /// Whether the device is up and has a carrier: then an RDMA port on it is active.
+    /// Returns whether the device is up and has a carrier, so that an RDMA port on it is active.
     #[inline]
     pub fn is_active(&self) -> bool {
         netif_running(self) && netif_carrier_ok(self)
     }
 
-    /// Whether the device has a carrier.
+    /// Returns whether the device has a carrier.
     #[inline]
     pub fn has_carrier(&self) -> bool {
         netif_carrier_ok(self)
     }
 
-    /// Whether the device is administratively up.
+    /// Returns whether the device is administratively up.
     #[inline]
     pub fn is_up(&self) -> bool {
         netif_running(self)
     }
 
-    /// Whether it is a bond, or a port of one.
+    /// Returns whether the device is a bond or a slave of one.
     #[inline]
     pub fn is_lag(&self) -> bool {
         netif_is_lag(self)
     }
 
-    /// Whether it has an IPv4 address.
+    /// Returns whether the device has an IPv4 address.
     pub fn has_ipv4(&self, _rcu: &rcu::Guard) -> bool {
-        // SAFETY: By the type invariant, the device is alive, and RCU is held.
+        // SAFETY: The device is valid (type invariant), and RCU is held.
         unsafe { bindings::rdma_helper_netdev_has_ipv4(self.as_raw()) }
     }
 
-    /// Bytes to keep free around a packet for link layer headers and trailers.
+    /// Returns the space that link-layer headers and trailers need around a packet, in bytes.
     #[inline]
     pub fn link_room(&self) -> u32 {
         netdev_ll_reserved(self)
     }
 
-    /// Speed in Mb/s and lanes of the link; the lanes alone in place of an error of the driver's;
-    /// none if the device is not registered. May sleep.
+    /// Returns the speed in Mb/s and the number of lanes of the link; only the number of lanes if
+    /// the driver reports an error; `None` if the device is not registered. May sleep.
     pub fn link_settings(&self, _rtnl: &RtnlGuard) -> Option<Result<(u32, u32), u32>> {
         let (mut mbps, mut lanes) = (0, 0);
-        // SAFETY: By the type invariant, the device is alive. RTNL is held, so a registered device
-        // stays that.
+        // SAFETY: The device is valid (type invariant). RTNL is held, so a registered device stays
+        // registered.
         let answer = unsafe {
             if !bindings::rdma_helper_netdev_is_registered(self.as_raw()) {
                 return None;
@@ -445,13 +449,13 @@ impl NetDevice {
         })
     }
 
-    /// The device below and the VLAN number, if this is a VLAN device.
+    /// Returns the lower device and the VLAN ID, if this is a VLAN device.
     #[inline]
     pub fn vlan(&self) -> Option<(&NetDevice, u16)> {
         if !is_vlan_dev(self) {
             return None;
         }
-        // SAFETY: This is a VLAN device, which holds a reference to the device below it.
+        // SAFETY: This is a VLAN device, as checked, which holds a reference to its lower device.
         Some(unsafe {
             (
                 NetDevice::from_raw(bindings::rdma_helper_vlan_real_dev(self.as_raw())),
@@ -460,52 +464,51 @@ impl NetDevice {
         })
     }
 
-    /// Makes the device a member of a multicast group: packets to it are received, and
-    /// routers hear of it (IGMP, MLD). Memberships are counted. May sleep; takes the
-    /// RTNL lock.
+    /// Adds the device to a multicast group: it receives packets to the group, and reports the
+    /// membership to routers (IGMP, MLD). Memberships are counted. May sleep; takes the RTNL lock.
     ///
     /// # Errors
     ///
-    /// `ENODEV` or `EINVAL` if the device has nothing to do with that family, `ENOMEM`.
+    /// `ENODEV` or `EINVAL` if the device does not support the family; `ENOMEM`.
     pub fn join_group(&self, group: IpAddr) -> Result {
         to_result(match group {
-            // SAFETY: By the type invariant, the device is alive.
+            // SAFETY: The device is valid (type invariant).
             IpAddr::V4(group) => unsafe {
                 bindings::rdma_helper_join4(self.as_raw(), u32::from(group).to_be())
             },
             IpAddr::V6(group) => {
                 let group = group.octets();
-                // SAFETY: As above; the address is 16 bytes.
+                // SAFETY: The device is valid (type invariant); the address has 16 bytes.
                 unsafe { bindings::rdma_helper_join6(self.as_raw(), group.as_ptr().cast()) }
             }
         })
     }
 
-    /// Ends one [`Self::join_group`]. May sleep; takes the RTNL lock.
+    /// Undoes one [`Self::join_group`]. May sleep; takes the RTNL lock.
     pub fn leave_group(&self, group: IpAddr) {
         match group {
-            // SAFETY: By the type invariant, the device is alive.
+            // SAFETY: The device is valid (type invariant).
             IpAddr::V4(group) => unsafe {
                 bindings::rdma_helper_leave4(self.as_raw(), u32::from(group).to_be())
             },
             IpAddr::V6(group) => {
                 let group = group.octets();
-                // SAFETY: As above; the address is 16 bytes.
+                // SAFETY: The device is valid (type invariant); the address has 16 bytes.
                 unsafe { bindings::rdma_helper_leave6(self.as_raw(), group.as_ptr().cast()) }
             }
         }
     }
 
-    /// The namespace in which the device is. A device that is held may be moved out of it,
-    /// which then may end: whoever moves it waits for RCU, and so does a namespace that ends.
+    /// Returns the namespace of the device. A device that is referenced may be moved to another
+    /// namespace, and the old one removed; both wait for RCU.
     #[inline]
     pub fn net<'a>(&'a self, _rcu: &'a rcu::Guard) -> &'a Net {
-        // SAFETY: By the type invariant, the device is alive, so it has a namespace, which
-        // RCU protects while the guard lives, even if the device leaves it.
+        // SAFETY: The device is valid (type invariant), so it has a namespace, which RCU keeps
+        // while the guard exists, even if the device leaves it.
         unsafe { Net::from_raw(bindings::rdma_helper_dev_net_rcu(self.as_raw())) }
     }
 
-    /// Whether the device is in that namespace, now.
+    /// Returns whether the device currently is in this namespace.
     #[inline]
     pub fn is_in(&self, net: &Net) -> bool {
         self.net(&rcu::read_lock()) == net
@@ -525,10 +528,10 @@ impl Eq for NetDevice {}
 pub struct DeviceName([u8; DeviceName::LEN]);
 
 impl DeviceName {
-    /// Bytes in the longest name, terminator included (`IFNAMSIZ`).
+    /// Maximum length of a name in bytes, including the NUL (`IFNAMSIZ`).
     pub const LEN: usize = 16;
 
-    /// The name without its terminator.
+    /// Returns the name without the NUL.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or(&[])
     }

@@ -2,12 +2,10 @@
 
 //! References to entries of a device's GID table.
 //!
-//! An entry that is deleted keeps its contents, but not its network device, until
-//! the last reference is gone. The entry's device must outlive the reference,
-//! which is why one is best held for a short time only.
+//! A deleted entry keeps its contents, except its network device, until the last reference is
+//! dropped. The entry's device must outlive the reference, so hold one only briefly.
 //!
-//! C headers: `include/rdma/ib_cache.h`, `struct ib_gid_attr` in
-//! `include/rdma/ib_verbs.h`.
+//! C headers: `include/rdma/ib_cache.h`, `struct ib_gid_attr` in `include/rdma/ib_verbs.h`.
 
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -20,10 +18,12 @@ use kernel::sync::rcu;
 use super::addr::gid_to_ip;
 use super::device::NetDevice;
 use crate::bindings;
+use crate::edge::verbs::GidAttr as Fields;
+use crate::edge::View;
 use crate::provider::device::Live;
 use crate::provider::Provider;
 
-/// How packets with a GID look on the wire (`enum rdma_network_type`).
+/// Network type of a GID: the packet format (`enum rdma_network_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NetworkType {
     /// InfiniBand.
@@ -44,18 +44,18 @@ pub enum NetworkType {
 #[repr(transparent)]
 pub struct GidAttr(NonNull<bindings::ib_gid_attr>);
 
-// SAFETY: Entries are counted atomically and do not change while referenced, save the
-// network device, which is read under RCU.
+// SAFETY: References are counted atomically, and an entry does not change while it is referenced,
+// except its network device, which is read under RCU.
 unsafe impl Send for GidAttr {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for GidAttr {}
 
 impl GidAttr {
-    /// The entry that a field of a C structure refers to; `None` if the field is null.
+    /// Returns the entry that a field of a C structure refers to; `None` if the field is null.
     ///
     /// # Safety
     ///
-    /// The field is null or holds a reference as the type invariant says, and does not change for
+    /// The field must be null or hold a reference (see the type invariant), and must not change for
     /// `'a`.
     #[inline]
     pub(crate) unsafe fn of_field<'a>(field: &'a *const bindings::ib_gid_attr) -> Option<&'a Self> {
@@ -63,40 +63,41 @@ impl GidAttr {
             return None;
         }
         // SAFETY: The type is transparent over a pointer that is not null, and the field fulfils
-        // its invariant (contract). The result is borrowed, so that the reference stays the field's.
+        // the type invariant (contract of this function). The result is borrowed, so the field
+        // keeps its reference.
         Some(unsafe { &*core::ptr::from_ref(field).cast() })
     }
 
-    #[inline]
-    fn get_ref(&self) -> &bindings::ib_gid_attr {
-        // SAFETY: By the type invariant. No field but `ndev`, which is only read through
-        // C, changes while the entry is referenced.
-        unsafe { self.0.as_ref() }
+    /// Returns the fields of the C structure.
+    #[inline(always)]
+    fn c(&self) -> &Fields {
+        // SAFETY: The entry exists while it is referenced (type invariant). The view makes no
+        // reference to the C structure, whose network device changes.
+        unsafe { Fields::view(self.0.as_ptr()) }
     }
 
-    /// The C object.
+    /// Returns the C structure, which exists as long as the reference.
     #[inline]
     pub fn as_raw(&self) -> *const bindings::ib_gid_attr {
         self.0.as_ptr()
     }
 
-    /// The GID.
+    /// Returns the GID.
     #[inline]
     pub fn gid(&self) -> [u8; 16] {
-        // SAFETY: All variants of the union are 16 plain bytes.
-        unsafe { *self.get_ref().gid.raw }
+        self.c().gid()
     }
 
-    /// Index in the table.
+    /// Returns the index in the table.
     #[inline]
     pub fn index(&self) -> u16 {
-        self.get_ref().index
+        self.c().index()
     }
 
-    /// How packets with this GID look.
+    /// Returns the format of packets with this GID.
     #[inline]
     pub fn network_type(&self) -> NetworkType {
-        match self.get_ref().gid_type {
+        match self.c().gid_type() {
             bindings::ib_gid_type_IB_GID_TYPE_IB => NetworkType::Infiniband,
             bindings::ib_gid_type_IB_GID_TYPE_ROCE => NetworkType::RoceV1,
             _ if gid_to_ip(&self.gid()).is_ipv4() => NetworkType::Ipv4,
@@ -104,30 +105,30 @@ impl GidAttr {
         }
     }
 
-    /// The network device whose address the GID is.
+    /// Returns the network device that has the address.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the entry has been deleted, `ENODEV` if it has no device.
     #[inline]
     pub fn ndev<'a>(&self, _rcu: &'a rcu::Guard) -> Result<&'a NetDevice> {
-        // SAFETY: By the type invariant; we are in a read-side section.
+        // SAFETY: The entry exists while it is referenced (type invariant), and RCU is held.
         let ndev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(self.0.as_ptr()) })?;
-        // SAFETY: RCU protects the device while the guard lives.
+        // SAFETY: RCU keeps the device while the guard exists.
         Ok(unsafe { NetDevice::from_raw(ndev) })
     }
 }
 
-/// A reference to an entry of a device that stays registered meanwhile. It is to be held briefly, as
-/// a [`Live`] is.
+/// A reference to an entry of a device that stays registered as long. Hold it only briefly, like a
+/// [`Live`].
 pub struct LiveGid<'a, P: Provider> {
-    // Dropped in this order: the device outlives the reference to the entry.
+    // Dropped in this order: the device must outlive the reference to the entry.
     entry: GidAttr,
     _live: Live<'a, P>,
 }
 
 impl<'a, P: Provider> LiveGid<'a, P> {
-    /// The entry at `index` of `port`'s table. Any context.
+    /// Looks up the entry at `index` of the table of `port`. Any context.
     ///
     /// # Errors
     ///
@@ -142,7 +143,7 @@ impl<'a, P: Provider> LiveGid<'a, P> {
         Ok(Self { entry, _live: live })
     }
 
-    /// The entry for `gid` on `port`, of RoCEv2 type. Any context.
+    /// Looks up the RoCEv2 entry with `gid` on `port`. Any context.
     ///
     /// # Errors
     ///
@@ -152,7 +153,7 @@ impl<'a, P: Provider> LiveGid<'a, P> {
         let gid = bindings::ib_gid {
             raw: ManuallyDrop::new(*gid),
         };
-        // SAFETY: The device is registered while `live` exists; the GID lives for the call.
+        // SAFETY: The device is registered while `live` exists; the GID outlives the call.
         let attr = unsafe {
             bindings::rdma_find_gid_by_port(
                 live.as_raw(),
@@ -181,7 +182,7 @@ impl<P: Provider> Deref for LiveGid<'_, P> {
 impl Drop for GidAttr {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariant, the reference is ours to give up.
+        // SAFETY: The reference is owned (type invariant), and passed to the function.
         unsafe { bindings::rdma_put_gid_attr(self.0.as_ptr()) };
     }
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Datagrams of a tunnel socket that a network card has brought one by one, chained before
-//! the stack has them (generic receive offload, GRO).
+//! Generic receive offload (GRO) for tunnel sockets: datagrams that a network card received one by
+//! one are chained before they enter the stack.
 //!
-//! What comes of it is a [train](super::train): the stack is crossed once. Each datagram
-//! stays in its own buffer with its own headers, but for the lengths in those of the
-//! first, and who forwards the train has the stack take it apart. Which datagrams are
-//! chained is the user's to say, by [`TunnelReceiver::gro`](super::TunnelReceiver::gro).
-//! Of them only those are asked about that are for an address of this machine.
+//! The result is a [train](super::train), which passes through the stack once. Each datagram
+//! remains in its own buffer with its own headers; only the lengths in those of the first are
+//! changed. If a train is forwarded, the stack segments it. The user decides which datagrams are
+//! chained, by [`TunnelReceiver::gro`](super::TunnelReceiver::gro). It is called only for datagrams
+//! with an address of this machine.
 //!
-//! Who waits, waits for the end of what the driver takes from the card in one go, or for
-//! what the administrator set (`gro_flush_timeout`). All of it is softirq, inside
-//! an RCU read-side section.
+//! A chain waits until the driver has taken all packets of one poll from the card, or for the time
+//! that the administrator configured (`gro_flush_timeout`). Everything runs in softirq, in an RCU
+//! read-side critical section.
 //!
 //! C headers: `include/net/gro.h`, `include/net/udp_tunnel.h`. C sources of the rules:
 //! `net/core/gro.c`, `net/ipv4/udp_offload.c` (`udp_gro_receive`, `udp4_gro_complete`).
@@ -29,20 +29,19 @@ use super::udp::TunnelReceiver;
 
 /// # Safety
 ///
-/// For C only, as `gro_receive` of a tunnel socket.
+/// Only for C, as `gro_receive` of a tunnel socket.
 pub(super) unsafe extern "C" fn receive<T: TunnelReceiver>(
     _sk: *mut bindings::sock,
     head: *mut bindings::list_head,
     skb: *mut bindings::sk_buff,
 ) -> *mut bindings::sk_buff {
     let mut gro = bindings::rdma_gro::default();
-    // CAST: a small constant.
+    // CAST: A small constant.
     let behind = LOOK as u32;
-    // SAFETY: GRO gives us a buffer of its own and the list of those that it holds.
+    // SAFETY: GRO passes a buffer that it owns, and the list of buffers that it holds.
     unsafe { bindings::rdma_helper_gro_look(head, skb, behind, &mut gro) };
-    // SAFETY: The helper has set what it found: each is null, or the start of so many bytes
-    // of a buffer that GRO holds, to which nobody writes before we do below, when these are
-    // not used any more.
+    // SAFETY: The helper has set both results: each is null, or the start of as many bytes of a
+    // buffer that GRO holds. They are not written while these references are used.
     let (headers, first) = unsafe {
         (
             bytes(gro.headers, gro.headers_len),
@@ -67,22 +66,22 @@ pub(super) unsafe extern "C" fn receive<T: TunnelReceiver>(
     };
     let (taken, goes_on) = match step {
         Step::Join { same_ident, last } if first.is_some() => {
-            // SAFETY: GRO holds both, and what waits is the first of a list of buffers.
+            // SAFETY: GRO holds both buffers, and `waiting` is the first of a list.
             let joined = unsafe { bindings::rdma_helper_gro_join(gro.waiting, skb, same_ident) };
             (joined, last || !joined)
         }
         Step::Wait => {
-            // SAFETY: The buffer is GRO's, and `headers` is where its own were found.
+            // SAFETY: GRO holds the buffer, and `headers` is the position of its headers.
             let waits = unsafe { bindings::rdma_helper_gro_wait(skb, gro.headers) };
             (waits, true)
         }
         Step::Alone | Step::Join { .. } => (false, true),
     };
     if !taken {
-        // SAFETY: The buffer is GRO's.
+        // SAFETY: GRO holds the buffer.
         unsafe { bindings::rdma_helper_gro_alone(skb) };
     }
-    // Those that wait go on at once if we name them; then GRO sees to the new one.
+    // GRO completes the waiting chain that is returned, and then handles the new buffer.
     if goes_on {
         gro.waiting
     } else {
@@ -92,16 +91,16 @@ pub(super) unsafe extern "C" fn receive<T: TunnelReceiver>(
 
 /// # Safety
 ///
-/// `start` is null, or the start of `len` bytes to which nobody writes during `'a`.
+/// `start` must be null, or the start of `len` bytes that are not written during `'a`.
 #[inline]
 unsafe fn bytes<'a>(start: *const u8, len: u32) -> Option<&'a [u8]> {
-    // SAFETY: By the caller's promise.
+    // SAFETY: The bytes are valid, and not written during `'a` (contract of this function).
     (!start.is_null()).then(|| unsafe { slice::from_raw_parts(start, size(len)) })
 }
 
-/// A count of bytes as the `usize` it fits in.
+/// Converts a number of bytes to `usize`.
 #[inline]
 const fn size(bytes: u32) -> usize {
-    // CAST: `usize` has 32 bits or more wherever there is a network stack.
+    // CAST: `usize` has at least 32 bits on machines with a network stack.
     bytes as usize
 }

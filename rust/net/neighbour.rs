@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where a route leads on the link: hardware addresses of neighbours, and waiting for them.
+//! Next hops of routes: hardware addresses of neighbours, and waiting for them.
 //!
-//! A neighbour's address may be unknown; asking for it ([`Neighbour::probe`]) sends a
-//! question (ARP, neighbour discovery) whose answer comes later. [`Changes`] tells when
-//! some neighbour's state changed.
+//! A neighbour's address may be unknown. [`Neighbour::probe`] sends a request for it (ARP,
+//! neighbour discovery); the response arrives later. [`Changes`] reports when the state of a
+//! neighbour has changed.
 //!
 //! C headers: `include/net/neighbour.h`, `include/net/netevent.h`.
 
@@ -25,25 +25,26 @@ use super::addr::AddrPair;
 use super::device::Net;
 use super::route::Route;
 use crate::bindings;
+use crate::module::Resident;
 
-/// A hardware address of any kind, zeros after its end (`MAX_ADDR_LEN`).
+/// A hardware address of any type, padded with zeros (`MAX_ADDR_LEN`).
 pub type HardwareAddr = [u8; 32];
 
 impl Route {
-    /// Looks up how an address is reached, by whatever protocol, from a source and by a device.
-    /// An unspecified source, or a device number of zero, leaves the choice to the tables.
-    /// Returns the source that was chosen, too. Softirq or process context.
+    /// Looks up a route to an address, for any protocol, from a source and through a device. An
+    /// unspecified source or a device index of zero leaves the choice to the routing tables. Also
+    /// returns the selected source. Softirq or process context.
     ///
     /// # Errors
     ///
-    /// `ENETUNREACH`, `EHOSTUNREACH` and others of the routing tables; `EADDRNOTAVAIL` for
-    /// IPv6 without IPv6.
+    /// `ENETUNREACH`, `EHOSTUNREACH` and others of the routing tables; `EADDRNOTAVAIL` for IPv6 if
+    /// the kernel does not support it.
     pub fn reach(net: &Net, ifindex: u32, addrs: AddrPair) -> Result<(Self, AddrPair)> {
         let ifindex = i32::try_from(ifindex).map_err(|_| ENODEV)?;
         match addrs {
             AddrPair::V4 { src, dst } => {
                 let mut source = u32::from_ne_bytes(src.octets());
-                // SAFETY: The namespace is alive, the source valid for the call.
+                // SAFETY: The namespace is valid (`Net`), and the source outlives the call.
                 let route = unsafe {
                     Self::from_lookup(
                         bindings::rdma_helper_reach4(
@@ -60,7 +61,7 @@ impl Route {
             }
             AddrPair::V6 { src, dst } => {
                 let mut source = src.octets();
-                // SAFETY: The namespace is alive, the addresses valid for the call.
+                // SAFETY: The namespace is valid (`Net`), and the addresses outlive the call.
                 let route = unsafe {
                     Self::from_lookup(
                         bindings::rdma_helper_reach6(
@@ -82,9 +83,9 @@ impl Route {
         }
     }
 
-    /// How many hops packets may go.
+    /// Returns the hop limit of packets.
     pub fn hop_limit(&self) -> u8 {
-        // SAFETY: The route is alive, and of the family that is asked.
+        // SAFETY: The route is valid (type invariant), and of this family.
         let limit = unsafe {
             if self.is_v6() {
                 bindings::rdma_helper_hop_limit6(self.as_raw())
@@ -95,9 +96,9 @@ impl Route {
         u8::try_from(limit).unwrap_or(u8::MAX)
     }
 
-    /// Whether the destination is this machine.
+    /// Returns whether the destination is this machine.
     pub fn is_local(&self) -> bool {
-        // SAFETY: The route is alive, and of the family that is asked.
+        // SAFETY: The route is valid (type invariant), and of this family.
         unsafe {
             if self.is_v6() {
                 bindings::rdma_helper_is_local6(self.as_raw())
@@ -107,9 +108,9 @@ impl Route {
         }
     }
 
-    /// Whether packets go by a gateway.
+    /// Returns whether packets go through a gateway.
     pub fn has_gateway(&self) -> bool {
-        // SAFETY: The route is alive, and of the family that is asked.
+        // SAFETY: The route is valid (type invariant), and of this family.
         unsafe {
             if self.is_v6() {
                 bindings::rdma_helper_has_gateway6(self.as_raw())
@@ -119,11 +120,11 @@ impl Route {
         }
     }
 
-    /// The neighbour that packets to `to` go to: `to` itself, or the gateway. None if there
-    /// is no room for it. Softirq or process context.
+    /// Returns the neighbour to which packets to `to` are sent: `to` itself, or the gateway. `None`
+    /// if the neighbour table is full. Softirq or process context.
     pub fn neighbour(&self, to: IpAddr) -> Option<Neighbour> {
         let lookup = |to: &[u8]| {
-            // SAFETY: The route is alive, and the address is one of its family.
+            // SAFETY: The route is valid (type invariant), and the address is of its family.
             unsafe { bindings::rdma_helper_neigh_lookup(self.as_raw(), to.as_ptr().cast()) }
         };
         let neighbour = match to {
@@ -131,7 +132,7 @@ impl Route {
             IpAddr::V6(to) if self.is_v6() => lookup(&to.octets()),
             IpAddr::V4(_) | IpAddr::V6(_) => return None,
         };
-        // INVARIANT: The lookup gave a reference.
+        // INVARIANT: The lookup returned a reference.
         NonNull::new(neighbour).map(Neighbour)
     }
 }
@@ -140,14 +141,15 @@ impl Route {
 ///
 /// # Invariants
 ///
-/// `0` is a neighbour with a reference that is ours.
+/// `0` is a neighbour, to which this owns a reference.
 pub struct Neighbour(NonNull<c_void>);
 
 impl Neighbour {
-    /// Its hardware address, if it is known.
+    /// Returns the hardware address, if it is known.
     pub fn address(&self) -> Option<HardwareAddr> {
         let mut address: HardwareAddr = [0; 32];
-        // SAFETY: By the type invariant; there is room for the longest address.
+        // SAFETY: The neighbour is valid (type invariant); the array has room for the longest
+        // address.
         unsafe {
             if !bindings::rdma_helper_neigh_is_valid(self.0.as_ptr()) {
                 return None;
@@ -157,51 +159,51 @@ impl Neighbour {
         Some(address)
     }
 
-    /// Asks the link for the address.
+    /// Sends a request for the address.
     pub fn probe(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The neighbour is valid (type invariant).
         unsafe { bindings::rdma_helper_neigh_probe(self.0.as_ptr()) };
     }
 }
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The reference is owned (type invariant), and passed to the function.
         unsafe { bindings::rdma_helper_neigh_release(self.0.as_ptr()) };
     }
 }
 
-/// Counts the changes of neighbours, for those who wait for one. A static of the module.
+/// Counts changes of neighbours, for code that waits for one. A static of the module.
 pub struct Changes(Opaque<bindings::atomic_t>);
 
 // SAFETY: The count is changed atomically.
 unsafe impl Sync for Changes {}
 
-/// How many changes there had been at some time.
+/// Number of changes at some time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seen(c_int);
 
 impl Changes {
-    /// None yet.
+    /// Creates a count of zero.
     pub const fn new() -> Self {
         Self(Opaque::new(bindings::atomic_t { counter: 0 }))
     }
 
-    /// How many there have been: to be asked before one looks at what may change.
+    /// Returns the current count. Must be called before reading state that may change.
     pub fn seen(&self) -> Seen {
         // SAFETY: The count is valid.
         Seen(unsafe { bindings::atomic_read(self.0.get()) })
     }
 
-    /// Waits until there are more than were seen, so many jiffies at most; whether there
-    /// are. Sleeps, and is not interrupted.
+    /// Waits until the count has changed since `seen`, at most `jiffies`. Returns whether it has.
+    /// Sleeps uninterruptibly.
     pub fn wait(&self, seen: Seen, jiffies: isize) -> bool {
-        // SAFETY: The count is valid, and stays.
+        // SAFETY: The count is valid and static.
         unsafe { bindings::rdma_helper_wait_for_change(self.0.get(), seen.0, jiffies) }
     }
 
     fn note(&self) {
-        // SAFETY: The count is valid, and stays.
+        // SAFETY: The count is valid and static.
         unsafe { bindings::rdma_helper_change(self.0.get()) };
     }
 }
@@ -212,8 +214,8 @@ impl Default for Changes {
     }
 }
 
-/// While it exists, changes of neighbours of all namespaces are counted, and a function is
-/// called when one has become known.
+/// Counts changes of neighbours in all namespaces, as long as it exists, and calls a function when
+/// a neighbour's address has become known.
 ///
 /// # Invariants
 ///
@@ -224,28 +226,36 @@ pub struct ChangeNotifier {
     known: fn(),
     #[pin]
     block: Opaque<bindings::notifier_block>,
+    // The callback is the module's code.
+    _resident: Resident,
 }
 
-// SAFETY: The block is only touched by C, under its locks.
+// SAFETY: Only C accesses the block, under its locks.
 unsafe impl Send for ChangeNotifier {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for ChangeNotifier {}
 
 impl ChangeNotifier {
-    /// Registers it. May sleep; `known` is called in softirq or process context, and may not.
+    /// Registers the notifier. May sleep. `known` is called in softirq or process context, and must
+    /// not sleep. `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// Those of `register_netevent_notifier`.
-    pub fn register(changes: &'static Changes, known: fn()) -> impl PinInit<Self, Error> {
+    pub fn register(
+        resident: Resident,
+        changes: &'static Changes,
+        known: fn(),
+    ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // Before the block: it may be called while that is being registered.
+            // Before the block: the callback may run while the block is being registered.
             changes,
             known,
-            // INVARIANT: Registered here, or the initialiser fails.
+            _resident: resident,
+            // INVARIANT: The block is registered here, or the initialiser fails.
             block <- Opaque::try_ffi_init(|block: *mut bindings::notifier_block| {
-                // SAFETY: `block` is valid for writes, and pinned until it is unregistered
-                // in `drop`.
+                // SAFETY: `block` is valid for writes, and pinned until it is unregistered in
+                // `drop`.
                 unsafe {
                     block.write(bindings::notifier_block {
                         notifier_call: Some(Self::callback),
@@ -259,7 +269,7 @@ impl ChangeNotifier {
 
     /// # Safety
     ///
-    /// For C only, with the block of a `Self`. Softirq.
+    /// Only for C, with the block of a `Self`. Softirq.
     unsafe extern "C" fn callback(
         block: *mut bindings::notifier_block,
         event: c_ulong,
@@ -268,14 +278,14 @@ impl ChangeNotifier {
         /// `NETEVENT_NEIGH_UPDATE`.
         const NEIGH_UPDATE: c_ulong = 1;
         if event == NEIGH_UPDATE {
-            // SAFETY: C calls with the block that is inside a `Self`, which is pinned and
-            // whose other field was initialised before the block was registered.
+            // SAFETY: The block is inside a `Self`, which is pinned and whose other fields were
+            // initialised before the block was registered.
             let (changes, known) = unsafe {
                 let this = kernel::container_of!(Opaque::cast_from(block), Self, block);
                 ((*this).changes, (*this).known)
             };
             changes.note();
-            // SAFETY: The event is of a neighbour, which stays for the call.
+            // SAFETY: The event is of a neighbour, which is valid for the call.
             if unsafe { bindings::rdma_helper_neigh_is_valid(info) } {
                 known();
             }
@@ -287,7 +297,7 @@ impl ChangeNotifier {
 #[pinned_drop]
 impl PinnedDrop for ChangeNotifier {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariant. C waits for callbacks.
+        // SAFETY: The block is registered (type invariant). C waits for running callbacks.
         unsafe { bindings::rdma_helper_unregister_netevent(self.block.get()) };
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens to network devices.
+//! Notifications of events of network devices.
 //!
 //! C header: `register_netdevice_notifier` in `include/linux/netdevice.h`.
 
@@ -18,37 +18,37 @@ use super::device::NetDevice;
 use crate::bindings;
 use crate::module::Resident;
 
-/// What happened (`enum netdev_cmd`).
+/// An event (`enum netdev_cmd`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NetdevEvent {
-    /// The device has appeared in its namespace.
+    /// The device was registered in its namespace.
     Register,
-    /// The device is leaving its namespace.
+    /// The device is being unregistered, or leaves its namespace.
     Unregister,
-    /// It is up.
+    /// The device is up.
     Up,
-    /// It is about to go down.
+    /// The device is about to go down.
     GoingDown,
-    /// It is down.
+    /// The device is down.
     Down,
-    /// Its carrier or other state has changed.
+    /// The carrier or other state has changed.
     Change,
-    /// Its MTU has changed.
+    /// The MTU has changed.
     ChangeMtu,
-    /// Its hardware address has changed.
+    /// The hardware address has changed.
     ChangeAddr,
-    /// Its name has changed.
+    /// The name has changed.
     ChangeName,
-    /// It was put under another device, or taken from there.
+    /// The device was linked to an upper device, or unlinked.
     ChangeUpper,
-    /// It is a bond, and another slave has become the active one.
+    /// The device is a bond, and its active slave has changed.
     BondingFailover,
-    /// Something else.
+    /// Another event.
     Other(c_ulong),
 }
 
 impl NetdevEvent {
-    /// The number of it, as C has it.
+    /// Returns the number of the event in C.
     pub fn raw(self) -> c_ulong {
         let known = match self {
             Self::Register => bindings::netdev_cmd_NETDEV_REGISTER,
@@ -86,23 +86,23 @@ impl NetdevEvent {
     }
 }
 
-/// Who hears about network devices, of all namespaces.
+/// Listener for events of network devices in all namespaces.
 ///
-/// It borrows nothing: a registration that is leaked keeps calling it.
+/// It borrows nothing, because a leaked registration keeps calling it.
 pub trait NetdevEvents: Send + Sync + 'static {
-    /// Something happened to `dev`. Process context, under the RTNL lock.
+    /// Handles an event of `dev`. Process context, under the RTNL lock.
     fn event(&self, event: NetdevEvent, dev: &NetDevice);
 }
 
-/// A registered listener. While it is being registered it hears of all devices that
-/// exist already; after it is dropped it hears nothing.
+/// A registered listener. During registration it is called for all existing devices; it is not
+/// called any more after it was dropped.
 ///
 /// # Invariants
 ///
 /// The notifier block is registered.
 #[pin_data(PinnedDrop)]
 pub struct NetNotifier<T: NetdevEvents> {
-    // Before the block: callbacks begin while that is being registered.
+    // Before the block: callbacks may run while the block is being registered.
     listener: T,
     #[pin]
     block: Opaque<bindings::notifier_block>,
@@ -110,9 +110,9 @@ pub struct NetNotifier<T: NetdevEvents> {
     _resident: Resident,
 }
 
-// SAFETY: The block is only touched by C, under its locks; the listener is `Send + Sync`.
+// SAFETY: Only C accesses the block, under its locks; the listener is `Send + Sync`.
 unsafe impl<T: NetdevEvents> Send for NetNotifier<T> {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl<T: NetdevEvents> Sync for NetNotifier<T> {}
 
 impl<T: NetdevEvents> NetNotifier<T> {
@@ -125,10 +125,10 @@ impl<T: NetdevEvents> NetNotifier<T> {
     pub fn register(resident: Resident, listener: T) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             listener,
-            // INVARIANT: Registered here, or the initialiser fails.
+            // INVARIANT: The block is registered here, or the initialiser fails.
             block <- Opaque::try_ffi_init(|block: *mut bindings::notifier_block| {
-                // SAFETY: `block` is valid for writes, and pinned until it is
-                // unregistered in `drop`.
+                // SAFETY: `block` is valid for writes, and pinned until it is unregistered in
+                // `drop`.
                 unsafe {
                     block.write(bindings::notifier_block {
                         notifier_call: Some(Self::callback),
@@ -141,30 +141,30 @@ impl<T: NetdevEvents> NetNotifier<T> {
         })
     }
 
-    /// The listener.
+    /// Returns the listener.
     pub fn listener(&self) -> &T {
         &self.listener
     }
 
     /// # Safety
     ///
-    /// For C only, with the block of a `Self`.
+    /// Only for C, with the block of a `Self`.
     unsafe extern "C" fn callback(
         block: *mut bindings::notifier_block,
         event: c_ulong,
         info: *mut c_void,
     ) -> c_int {
-        // SAFETY: C calls with the block that is inside a `Self`, which is pinned and
-        // whose listener was initialised before the block was registered.
+        // SAFETY: The block is inside a `Self`, which is pinned and whose listener was initialised
+        // before the block was registered.
         let listener = unsafe {
             let this = container_of!(Opaque::cast_from(block), Self, block);
             &*core::ptr::addr_of!((*this).listener)
         };
-        // SAFETY: Notifiers of devices get this kind of information, and the device is
-        // valid for the call.
+        // SAFETY: Device notifiers get this type of information, and the device is valid for the
+        // call.
         let dev = unsafe { NetDevice::from_raw(bindings::rdma_helper_notifier_dev(info)) };
         listener.event(NetdevEvent::from_raw(event), dev);
-        // CAST: the constant is 1.
+        // CAST: The constant is 1.
         bindings::NOTIFY_OK as c_int
     }
 }
@@ -172,7 +172,8 @@ impl<T: NetdevEvents> NetNotifier<T> {
 #[pinned_drop]
 impl<T: NetdevEvents> PinnedDrop for NetNotifier<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariant. C waits for callbacks, by the RTNL lock.
+        // SAFETY: The block is registered (type invariant). C waits for running callbacks, by the
+        // RTNL lock.
         unsafe { bindings::rdma_helper_unregister_netdevice_notifier(self.block.get()) };
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Data that each network namespace has.
+//! Data of a module in each network namespace.
 //!
-//! A module names its data by a static [`PernetSlot`]. While a [`Pernet`] is
-//! registered, every namespace has one `T`, made when the registration or the
-//! namespace came to be and dropped when either goes: so only who keeps a namespace, by its
-//! count or by a device that is in it, gets at the data.
+//! A module identifies its data by a static [`PernetSlot`]. While a [`Pernet`] is registered, every
+//! namespace has one `T`. It is created with the registration or the namespace, and dropped with
+//! either. Therefore it can be accessed only by code that keeps the namespace, by a reference or by
+//! a device in it.
 //!
 //! C headers: `include/net/net_namespace.h`, `include/net/netns/generic.h`.
 
@@ -32,23 +32,23 @@ use super::device::NetDevice;
 use crate::bindings;
 use crate::module::Resident;
 
-/// The identity of one kind of data. A static of the module that registers it, made by
+/// Identifies one type of data. A static of the module that registers it, created by
 /// [`impl_pernet_slot!`](crate::impl_pernet_slot).
 ///
 /// # Invariants
 ///
-/// Written by C and by the one who set `taken`, only while nothing is registered under it.
+/// It is written by C and by the code that set `taken`, only while nothing is registered under it.
 pub struct PernetSlot {
     taken: Atomic<bool>,
     id: UnsafeCell<c_uint>,
     ops: UnsafeCell<MaybeUninit<bindings::pernet_operations>>,
 }
 
-// SAFETY: By the type invariant, there are no readers while it is written.
+// SAFETY: There are no readers while it is written (type invariant).
 unsafe impl Sync for PernetSlot {}
 
 impl PernetSlot {
-    /// A slot that nothing is registered under.
+    /// Creates a slot under which nothing is registered.
     pub const fn new() -> Self {
         Self {
             taken: Atomic::new(false),
@@ -59,10 +59,10 @@ impl PernetSlot {
 
     /// # Safety
     ///
-    /// Data are registered under it.
+    /// Data must be registered under it.
     #[inline]
     unsafe fn id(&self) -> c_uint {
-        // SAFETY: By the type invariant, nobody writes while anything is registered.
+        // SAFETY: It is not written while something is registered (type invariant).
         unsafe { *self.id.get() }
     }
 }
@@ -73,18 +73,18 @@ impl Default for PernetSlot {
     }
 }
 
-/// Says where a type has its [`PernetSlot`].
+/// A type that has a [`PernetSlot`].
 ///
 /// # Safety
 ///
-/// It is the same slot each time.
+/// `slot` must return the same slot at each call.
 pub unsafe trait HasPernetSlot {
-    /// The slot.
+    /// Returns the slot.
     fn slot() -> &'static PernetSlot;
 }
 
-/// Implements [`HasPernetSlot`](crate::net::pernet::HasPernetSlot). A generic type has one slot
-/// for all its instances, of which one at a time can be registered.
+/// Implements [`HasPernetSlot`](crate::net::pernet::HasPernetSlot). A generic type has one slot for
+/// all its instances, of which one at a time can be registered.
 ///
 /// # Examples
 ///
@@ -106,16 +106,17 @@ macro_rules! impl_pernet_slot {
 }
 pub use crate::impl_pernet_slot;
 
-/// When a namespace that goes drops data: [`BeforeDevices`] or [`AfterDevices`].
+/// When the data of a namespace that is being removed is dropped: [`BeforeDevices`] or
+/// [`AfterDevices`].
 pub trait DropOrder: order::Sealed {
-    /// Whether it is before.
+    /// Whether it is dropped before the devices leave.
     const BEFORE_DEVICES: bool;
 }
 
-/// Before its network devices leave it, and before data that are [`AfterDevices`].
+/// Before network devices leave the namespace, and before data that is [`AfterDevices`].
 pub enum BeforeDevices {}
 
-/// After its network devices have left it, so that they lead to the data.
+/// After network devices have left the namespace, so that the data can be found by a device.
 pub enum AfterDevices {}
 
 impl DropOrder for BeforeDevices {
@@ -134,29 +135,29 @@ mod order {
 
 /// Data of a namespace.
 pub trait PernetData: HasPernetSlot + Sized + Send + Sync + 'static {
-    /// When a namespace that goes drops the data.
+    /// When the data of a namespace that is being removed is dropped.
     type Dropped: DropOrder;
 
-    /// The data of a new namespace. May sleep.
+    /// Creates the data of a new namespace. May sleep.
     fn new(net: &Net) -> impl PinInit<Self, Error>;
 }
 
-/// What C keeps in a namespace for us.
+/// The memory that C allocates in each namespace.
 ///
 /// # Invariants
 ///
-/// While `ready` is set, `data` is initialised.
+/// While `ready` is set, `data` is initialised, and is not written through this.
 #[repr(C)]
 struct Block<T> {
     ready: Atomic<bool>,
     data: MaybeUninit<T>,
 }
 
-/// A registration. The module cannot go before it is dropped.
+/// A registration. The module is not unloaded before it is dropped.
 ///
 /// # Invariants
 ///
-/// The operations in `slot`, which is `T`'s, are registered, for `T`.
+/// The operations in `slot`, which is the slot of `T`, are registered, for `T`.
 pub struct Pernet<T: PernetData> {
     slot: &'static PernetSlot,
     _data: PhantomData<T>,
@@ -164,11 +165,11 @@ pub struct Pernet<T: PernetData> {
 }
 
 impl<T: PernetData> Pernet<T> {
-    /// Gives every namespace a `T`. May sleep.
+    /// Gives every namespace a `T`. May sleep. `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
-    /// `EBUSY` if something is registered in this type's slot; those of `T::new`; `ENOMEM`.
+    /// `EBUSY` if something is registered in the slot of this type; those of `T::new`; `ENOMEM`.
     ///
     /// # Examples
     ///
@@ -176,15 +177,15 @@ impl<T: PernetData> Pernet<T> {
     /// let sockets = Pernet::<Socket>::register(rdma::resident!())?;
     /// ```
     pub fn register(resident: Resident) -> Result<Self> {
-        // C allocates the data, with this alignment at least.
+        // C allocates the block with at least this alignment.
         const { assert!(align_of::<Block<T>>() <= 8) };
         let slot = T::slot();
         if slot.taken.xchg(true, Full) {
             return Err(EBUSY);
         }
         let ops = slot.ops.get().cast::<bindings::pernet_operations>();
-        // SAFETY: `taken` was not set, so that nobody else uses the slot; it is static, so it
-        // outlives the registration.
+        // SAFETY: `taken` was not set, so no other code uses the slot; it is static, so it outlives
+        // the registration.
         let done = unsafe {
             ops.write(bindings::pernet_operations {
                 init: Some(Self::init),
@@ -203,7 +204,7 @@ impl<T: PernetData> Pernet<T> {
             slot.taken.store(false, Release);
             return Err(error);
         }
-        // INVARIANT: Just registered.
+        // INVARIANT: Registered above.
         Ok(Self {
             slot,
             _data: PhantomData,
@@ -211,66 +212,72 @@ impl<T: PernetData> Pernet<T> {
         })
     }
 
-    /// The data of `net`. `None` while the namespace is being set up and has none yet. Any
-    /// context.
+    /// Returns the data of `net`. `None` while the namespace is being set up. Any context.
     #[inline]
     pub fn of<'a>(&'a self, net: &'a CountedNet) -> Option<Pin<&'a T>> {
-        // SAFETY: By the type invariant of this the slot has a number.
+        // SAFETY: `T` is registered (type invariant), so its slot has a number.
         let block = unsafe { Self::block(net.as_raw(), self.slot.id()) };
-        // SAFETY: By the type invariant of `CountedNet` the namespace does not go while it is
-        // borrowed, nor the registration while `self` is: its block stays.
+        // SAFETY: The namespace is not removed while it is borrowed (invariant of `CountedNet`),
+        // and the registration not while `self` is. So the block exists.
         unsafe { Self::data(block) }
     }
 
-    /// As [`of`](Self::of), for functions that are not given the registration.
+    /// [`of`](Self::of), for functions without access to the registration.
     ///
     /// # Safety
     ///
-    /// `T` is registered while the reference lives.
+    /// `T` must be registered while the reference exists.
     #[inline]
     pub unsafe fn get(net: &CountedNet) -> Option<Pin<&T>> {
-        // SAFETY: As in `of`; the caller promises that there is a registration.
+        // SAFETY: The namespace is not removed while it is borrowed (invariant of `CountedNet`),
+        // and `T` is registered (contract of this function).
         unsafe { Self::data(Self::block(net.as_raw(), T::slot().id())) }
     }
 
-    /// Null if the namespace has none.
+    /// Returns the block; null if the namespace has none.
     ///
     /// # Safety
     ///
-    /// `net` is a namespace, and `id` the number of `T`'s slot, under which `T` is registered.
+    /// `net` must be a namespace, and `id` the number of the slot of `T`, which must be registered.
     #[inline]
     unsafe fn block(net: *mut bindings::net, id: c_uint) -> *mut Block<T> {
-        // SAFETY: By the caller's promise.
+        // SAFETY: Namespace and number are valid (contract of this function).
         unsafe { bindings::rdma_helper_net_generic(net, id) }.cast()
     }
 
     /// # Safety
     ///
-    /// `block` is null, or a block that stays for `'a`.
+    /// `block` must be null, or a block that exists for `'a`.
     #[inline]
     unsafe fn data<'a>(block: *const Block<T>) -> Option<Pin<&'a T>> {
-        // SAFETY: By the caller's promise. C zeroes the memory that it gives to a namespace.
-        let block = unsafe { block.as_ref() }?;
-        if !block.ready.load(Acquire) {
+        if block.is_null() {
             return None;
         }
-        // SAFETY: By the invariant of `Block`. It does not move.
-        Some(unsafe { Pin::new_unchecked(block.data.assume_init_ref()) })
+        // SAFETY: The block is valid (contract of this function), and was zeroed by C. No reference
+        // to the data is made before it is initialised (invariant of `Block`). It does not move.
+        unsafe {
+            if !(*block).ready.load(Acquire) {
+                return None;
+            }
+            let data = (&raw const (*block).data).cast::<T>();
+            Some(Pin::new_unchecked(&*data))
+        }
     }
 
     /// # Safety
     ///
-    /// For C only, as `init` of `struct pernet_operations`.
+    /// Only for C, as `init` of `struct pernet_operations`.
     unsafe extern "C" fn init(net: *mut bindings::net) -> c_int {
         from_result(|| {
-            // SAFETY: C calls with a namespace that is coming to be.
+            // SAFETY: C passes a namespace that is being set up (contract of this function).
             let init = T::new(unsafe { Net::from_raw(net) });
-            // SAFETY: C calls for a registration of `T`, and has allocated `size` zeroed bytes
-            // for us, which do not move.
+            // SAFETY: C calls this for a registration of `T`, and has allocated `size` zeroed
+            // bytes, which do not move.
             unsafe {
                 let block = Self::block(net, T::slot().id());
                 init.__pinned_init((&raw mut (*block).data).cast::<T>())?;
-                // INVARIANT: It is initialised. Release: before who finds it reads it.
+                // INVARIANT: The data is initialised. Release: before a reader that finds it ready
+                // reads it.
                 (*block).ready.store(true, Release);
             }
             Ok(0)
@@ -279,10 +286,10 @@ impl<T: PernetData> Pernet<T> {
 
     /// # Safety
     ///
-    /// For C only, as `exit` of `struct pernet_operations`.
+    /// Only for C, as `exit` of `struct pernet_operations`.
     unsafe extern "C" fn exit(net: *mut bindings::net) {
-        // SAFETY: C calls once for each namespace whose `init` succeeded, frees the
-        // memory later, and nobody can reach the data any more.
+        // SAFETY: C calls this once for each namespace whose `init` succeeded, and frees the memory
+        // later. Nothing can find the data any more.
         unsafe {
             let block = Self::block(net, T::slot().id());
             (*block).ready.store(false, Relaxed);
@@ -292,14 +299,14 @@ impl<T: PernetData> Pernet<T> {
 }
 
 impl<T: PernetData<Dropped = AfterDevices>> Pernet<T> {
-    /// The data of the namespace that a device is in, which may be going: its devices leave it
-    /// first. Any context.
+    /// Returns the data of the namespace of a device. The namespace may be in removal: its devices
+    /// leave first. Any context.
     #[inline]
     pub fn of_device<'a>(&'a self, dev: &'a NetDevice, rcu: &'a rcu::Guard) -> Option<Pin<&'a T>> {
-        // SAFETY: By the type invariant of this the slot has a number.
+        // SAFETY: `T` is registered (type invariant), so its slot has a number.
         let block = unsafe { Self::block(dev.net(rcu).as_raw(), self.slot.id()) };
-        // SAFETY: Each device that leaves a namespace, or is unregistered there, waits for RCU,
-        // and for those who have a reference to it; a namespace drops these data after that.
+        // SAFETY: The data is dropped after all devices have left the namespace. A device that
+        // leaves, or is unregistered, waits for RCU and for references to it.
         unsafe { Self::data(block) }
     }
 }
@@ -308,7 +315,7 @@ impl<T: PernetData> Drop for Pernet<T> {
     /// May sleep.
     fn drop(&mut self) {
         let ops = self.slot.ops.get().cast();
-        // SAFETY: By the type invariant.
+        // SAFETY: The operations are registered (type invariant).
         unsafe {
             if T::Dropped::BEFORE_DEVICES {
                 bindings::rdma_helper_unregister_pernet_device(ops);

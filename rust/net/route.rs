@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Routes, and sending along them.
+//! Routes, and sending packets on them.
 //!
-//! A [`Route`] may be kept as long as one likes: it does not keep its network
-//! device from going away. Ask [`Route::is_valid`] before each use.
+//! A [`Route`] may be kept for any time: it does not prevent removal of its network device. Check
+//! [`Route::is_valid`] before each use.
 //!
 //! C headers: `include/net/route.h`, `include/net/ip6_route.h`, `include/net/dst.h`.
 
@@ -20,12 +20,12 @@ use super::device::NetDevice;
 use super::train::Train;
 use crate::bindings;
 
-/// What a route is looked up by. The protocol is UDP.
+/// Key of a route lookup. The protocol is UDP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
-    /// Both ends.
+    /// Addresses of both ends.
     pub addrs: AddrPair,
-    /// Number of the device that packets must leave by.
+    /// Index of the device through which packets must leave.
     pub ifindex: u32,
     /// UDP source port.
     pub src_port: u16,
@@ -35,36 +35,36 @@ pub struct Flow {
     pub flow_label: u32,
 }
 
-/// A reference to a route (`struct dst_entry`), and what tells whether it still
-/// holds.
+/// A reference to a route (`struct dst_entry`), and its cookie, by which the kernel checks whether
+/// it is still valid.
 ///
 /// # Invariants
 ///
-/// The pointer is valid and owns a reference. The route is for IPv6 if `v6`.
+/// The pointer is valid and owns a reference. The route is for IPv6 if and only if `v6` is set.
 pub struct Route {
     dst: NonNull<bindings::dst_entry>,
     cookie: u32,
     v6: bool,
 }
 
-// SAFETY: Routes are counted atomically and made for use from any thread.
+// SAFETY: Routes are counted atomically, and may be used from any thread.
 unsafe impl Send for Route {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Route {}
 
 impl Route {
-    /// Looks a route up. Softirq or process context.
+    /// Looks up a route. Softirq or process context.
     ///
     /// # Errors
     ///
-    /// `ENETUNREACH`, `EHOSTUNREACH` and others of the routing tables;
-    /// `EAFNOSUPPORT` for IPv6 without IPv6.
+    /// `ENETUNREACH`, `EHOSTUNREACH` and others of the routing tables; `EAFNOSUPPORT` for IPv6 if
+    /// the kernel does not support it.
     pub fn lookup(net: &Net, flow: &Flow) -> Result<Self> {
         let ifindex = i32::try_from(flow.ifindex).map_err(|_| ENODEV)?;
         let (sport, dport) = (flow.src_port.to_be(), flow.dst_port.to_be());
         match flow.addrs {
             AddrPair::V4 { src, dst } => {
-                // SAFETY: The namespace is alive; all else is plain numbers.
+                // SAFETY: The namespace is valid (`Net`); the other arguments are numbers.
                 let dst = unsafe {
                     bindings::rdma_helper_route4(
                         net.as_raw(),
@@ -80,7 +80,7 @@ impl Route {
             }
             AddrPair::V6 { src, dst } => {
                 let (src, dst) = (src.octets(), dst.octets());
-                // SAFETY: The namespace is alive, and both addresses live for the call.
+                // SAFETY: The namespace is valid (`Net`), and both addresses outlive the call.
                 let dst = unsafe {
                     bindings::rdma_helper_route6(
                         net.as_raw(),
@@ -100,17 +100,17 @@ impl Route {
 
     /// # Safety
     ///
-    /// `dst` must be an error pointer, or a reference that the caller passes on to a
-    /// route that is for IPv6 if `v6`.
+    /// `dst` must be an error pointer, or a reference, which the caller passes on, to a route that
+    /// is for IPv6 if and only if `v6` is set.
     pub(super) unsafe fn from_lookup(dst: *mut bindings::dst_entry, v6: bool) -> Result<Self> {
         let dst = NonNull::new(from_err_ptr(dst)?).ok_or(ENODEV)?;
-        // INVARIANT: By the caller's promise.
+        // INVARIANT: Guaranteed by the caller (contract of this function).
         let mut route = Self { dst, cookie: 0, v6 };
-        // SAFETY: By the type invariant.
+        // SAFETY: The route is valid (type invariant).
         let error = unsafe { bindings::rdma_helper_dst_error(route.as_raw()) };
         to_result(error)?;
         if v6 {
-            // SAFETY: By the type invariant, and the route is for IPv6.
+            // SAFETY: The route is valid (type invariant), and for IPv6.
             route.cookie = unsafe { bindings::rdma_helper_rt6_cookie(route.as_raw()) };
         }
         Ok(route)
@@ -121,61 +121,63 @@ impl Route {
         self.dst.as_ptr()
     }
 
-    /// Whether the routing tables still say the same. Softirq or process context.
+    /// Returns whether the routing tables still yield this route. Softirq or process context.
     #[inline]
     pub fn is_valid(&self) -> bool {
-        // SAFETY: By the type invariant.
+        // SAFETY: The route is valid (type invariant).
         unsafe { bindings::rdma_helper_dst_check(self.as_raw(), self.cookie) }
     }
 
-    /// Whether the route is for IPv6.
+    /// Returns whether the route is for IPv6.
     #[inline]
     pub fn is_v6(&self) -> bool {
         self.v6
     }
 
-    /// Largest packet in bytes, IP header included, that this path is known to carry.
+    /// Returns the path MTU: the largest packet, including the IP header, that the path is known to
+    /// carry.
     #[inline]
     pub fn mtu(&self) -> u32 {
-        // SAFETY: By the type invariant.
+        // SAFETY: The route is valid (type invariant).
         unsafe { bindings::rdma_helper_dst_mtu(self.as_raw()) }
     }
 
-    /// The device that packets leave by. It is a blackhole if the real one is gone.
+    /// Returns the device through which packets leave. If it was removed, this is the blackhole
+    /// device.
     #[inline]
     pub fn dev<'a>(&self, _rcu: &'a rcu::Guard) -> &'a NetDevice {
-        // SAFETY: By the type invariant, and we are in a read-side section.
+        // SAFETY: The route is valid (type invariant), and RCU is held.
         let dev = unsafe { bindings::rdma_helper_dst_dev_rcu(self.as_raw()) };
-        // SAFETY: A route always has a device, and RCU protects it.
+        // SAFETY: A route always has a device, and RCU keeps it.
         unsafe { NetDevice::from_raw(dev) }
     }
 
-    /// Whether packets are changed on their way out of this machine (IPsec). Softirq or
+    /// Returns whether packets are transformed before they leave the machine (IPsec). Softirq or
     /// process context.
     #[inline]
     pub fn is_transformed(&self) -> bool {
-        // SAFETY: By the type invariant.
+        // SAFETY: The route is valid (type invariant).
         unsafe { bindings::rdma_helper_dst_is_transformed(self.as_raw()) }
     }
 
-    /// Sends packets that begin with their complete IP headers, save the checksums of
-    /// IPv4 ones. IP and UDP headers have `header_len` bytes. Softirq.
+    /// Sends packets that begin with complete IP headers, except the checksums of IPv4 headers. IP
+    /// and UDP headers have `header_len` bytes. Softirq.
     ///
     /// # Errors
     ///
-    /// Those of the stack. A packet that is queued, or lost on the way, is no error
-    /// if the stack does not say so.
+    /// Those of the stack. A packet that is queued, or lost on the way, is an error only if the
+    /// stack reports it.
     #[inline]
     pub fn send(&self, train: Train, header_len: usize) -> Result<Sent> {
-        // The packet borrows the route; whoever queues it takes a reference, as long as
-        // we are in a read-side section.
+        // The packet borrows the route: code that queues it takes a reference, as long as RCU is
+        // held.
         let rcu = rcu::read_lock();
         let dev = self.dev(&rcu);
         let skb = train.finish(header_len).into_raw().as_ptr();
         // SAFETY:
-        // - the buffer was under construction, so it is ours, and has no route yet;
-        // - route and device are valid while `rcu` and `self` live;
-        // - the stack takes the buffer over, in every case.
+        // - the buffer was under construction, so it has no other references, and no route;
+        // - route and device are valid while `self` and `rcu` exist;
+        // - the stack takes over the buffer in every case.
         let code = unsafe {
             bindings::rdma_helper_skb_set_dev(skb, dev.as_raw());
             bindings::rdma_helper_skb_dst_set_noref(skb, self.as_raw());
@@ -198,20 +200,20 @@ impl Route {
     }
 }
 
-/// What became of a packet that was handed to the stack.
+/// Result of passing a packet to the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a congested path wants fewer packets"]
 pub enum Sent {
-    /// It is on its way.
+    /// The packet was accepted.
     Yes,
-    /// The path is congested. This packet, or another one, was dropped.
+    /// The path is congested: this packet, or another one, was dropped.
     Congested,
 }
 
 impl Drop for Route {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariant, the reference is ours to give up.
+        // SAFETY: The reference is owned (type invariant), and passed to the function.
         unsafe { bindings::rdma_helper_dst_release(self.as_raw()) };
     }
 }

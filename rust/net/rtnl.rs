@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RTNL, the mutex that keeps network devices and what is between them still.
+//! RTNL, the mutex that protects network devices and their links.
 //!
 //! C header: `include/linux/rtnetlink.h`.
 
 use crate::bindings;
 use kernel::types::NotThreadSafe;
 
-/// RTNL is held; dropping this releases it.
+/// Holds RTNL until it is dropped.
 ///
 /// # Invariants
 ///
-/// While an instance exists, its creator's call of `rtnl_lock` is not yet matched.
+/// While it exists, its creator's call of `rtnl_lock` is not matched by an unlock.
 #[must_use = "RTNL is released when the guard is dropped"]
 pub struct RtnlGuard(NotThreadSafe);
 
 /// Takes RTNL. May sleep.
 pub fn lock() -> RtnlGuard {
-    // SAFETY: It has no requirement on memory.
+    // SAFETY: No preconditions.
     unsafe { bindings::rdma_helper_rtnl_lock() };
-    // INVARIANT: Just taken.
+    // INVARIANT: Locked above.
     RtnlGuard(NotThreadSafe)
 }
 
 impl Drop for RtnlGuard {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; the guard is not `Send`.
+        // SAFETY: RTNL is held (type invariant), by this thread, as the guard is not `Send`.
         unsafe { bindings::rdma_helper_rtnl_unlock() };
     }
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packet buffers.
+//! Packet buffers (skbs).
 //!
-//! [`NewSkb`] is a buffer under construction: nobody else has it or its data, so
-//! it can be written. [`Skb`] is any buffer that we own; its data may be shared
-//! with clones and is only read. Both are freed when dropped, in any context but
-//! a hard interrupt.
+//! [`NewSkb`] is a buffer under construction: it and its data are not shared, so it can be written.
+//! [`Skb`] is any buffer that is owned; its data may be shared with clones and is only read. Drop
+//! frees both, in any context except a hard interrupt.
 //!
-//! A buffer has 48 bytes of scratch space that belong to its owner. The first
-//! [`CB_LEN`] are for the user, by [`Skb::set_cb`]; the last eight link buffers
-//! in an [`SkbQueue`].
+//! A buffer has 48 bytes of scratch space for its owner. The first [`CB_LEN`] are accessed by
+//! [`Skb::set_cb`]; the last eight link the buffers of an [`SkbQueue`].
 //!
 //! C header: `include/linux/skbuff.h`.
 
@@ -32,6 +30,7 @@ use zerocopy::IntoBytes;
 
 use super::device::NetDevice;
 use crate::bindings;
+use crate::module::Last;
 
 /// Bytes of scratch space for the user of an [`Skb`].
 pub const CB_LEN: usize = 40;
@@ -41,24 +40,24 @@ pub const PROTOCOL_IPV4: u16 = 0x0800;
 /// `ETH_P_IPV6`.
 pub const PROTOCOL_IPV6: u16 = 0x86dd;
 
-/// A count of bytes as the `usize` it fits in.
+/// Converts a number of bytes to `usize`.
 #[inline]
 const fn size(bytes: u32) -> usize {
-    // CAST: `usize` has 32 bits or more wherever there is a network stack.
+    // CAST: `usize` has at least 32 bits on machines with a network stack.
     bytes as usize
 }
 
-/// A packet buffer that we own.
+/// An owned reference to a packet buffer.
 ///
 /// # Invariants
 ///
-/// The pointer is valid and owns a reference to the buffer; no other reference is
-/// used to change it.
+/// The pointer is valid and owns a reference to the buffer; no other reference is used to change
+/// it.
 pub struct Skb(NonNull<bindings::sk_buff>);
 
-// SAFETY: A buffer belongs to whoever has it, on any CPU.
+// SAFETY: A buffer is not bound to a CPU.
 unsafe impl Send for Skb {}
-// SAFETY: Methods with `&self` only read, C's functions that they call too.
+// SAFETY: Methods with `&self` only read the buffer, as do the C functions that they call.
 unsafe impl Sync for Skb {}
 
 impl Skb {
@@ -66,132 +65,131 @@ impl Skb {
     ///
     /// # Safety
     ///
-    /// The caller passes on a reference that it owns, and no other is used to change
+    /// The caller must pass a reference that it owns, and no other reference may be used to change
     /// the buffer.
     #[inline]
     pub unsafe fn from_raw(ptr: NonNull<bindings::sk_buff>) -> Self {
-        // INVARIANT: By the caller's promise.
+        // INVARIANT: Guaranteed by the caller (contract of this function).
         Self(ptr)
     }
 
-    /// Hands the buffer over to C.
+    /// Passes the buffer to C.
     #[inline]
     pub fn into_raw(self) -> NonNull<bindings::sk_buff> {
         ManuallyDrop::new(self).0
     }
 
-    /// The C object.
+    /// Returns the C structure, which exists as long as `self`.
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::sk_buff {
         self.0.as_ptr()
     }
 
-    /// The data pointer, and how many bytes of the packet lie there in the buffer proper.
+    /// Returns the data pointer, and the number of bytes of the packet in the linear part of the
+    /// buffer.
     #[inline]
     fn linear(&self) -> (*mut u8, usize) {
         let skb = self.as_raw();
-        // SAFETY: By the type invariant, the buffer is valid, and others do not change it.
+        // SAFETY: The buffer is valid, and is not changed by others (type invariant).
         let (data, len, data_len) = unsafe { ((*skb).data, (*skb).len, (*skb).data_len) };
         (data, size(len.saturating_sub(data_len)))
     }
 
-    /// Bytes in the packet, from the data pointer on.
+    /// Returns the number of bytes in the packet, from the data pointer on.
     #[inline]
     pub fn len(&self) -> usize {
-        // SAFETY: As in `linear`.
+        // SAFETY: The buffer is valid (type invariant), and its length is not changed by others.
         size(unsafe { (*self.as_raw()).len })
     }
 
-    /// Whether the packet is empty.
+    /// Returns whether the packet is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory that the buffer takes, headers and unused room included.
+    /// Returns the memory that the buffer uses, in bytes, including headers and unused space.
     #[inline]
     pub fn memory(&self) -> usize {
-        // SAFETY: As in `linear`.
+        // SAFETY: The buffer is valid (type invariant), and its size is not changed by others.
         size(unsafe { (*self.as_raw()).truesize })
     }
 
-    /// Whether a part of the packet lies outside the buffer proper, in fragments.
+    /// Returns whether part of the packet is in fragments, outside the linear part.
     #[inline]
     pub fn is_nonlinear(&self) -> bool {
-        // SAFETY: As in `linear`.
+        // SAFETY: The buffer is valid (type invariant), and its length is not changed by others.
         unsafe { (*self.as_raw()).data_len != 0 }
     }
 
-    /// Brings all of the packet into the buffer proper. Softirq.
+    /// Moves all of the packet into the linear part. Softirq.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; then nothing changed.
+    /// `ENOMEM`; nothing has changed then.
     #[inline]
     pub fn linearize(&mut self) -> Result {
-        // SAFETY: By the type invariant, the buffer is valid and ours to change.
+        // SAFETY: The buffer is valid, and changed through this reference only (type invariant).
         to_result(unsafe { bindings::rdma_helper_skb_linearize(self.as_raw()) })
     }
 
-    /// The packet from the data pointer on, as far as it lies in the buffer proper.
+    /// Returns the packet from the data pointer on, as far as it is in the linear part.
     #[inline]
     pub fn data(&self) -> &[u8] {
         let (data, len) = self.linear();
         // SAFETY:
-        // - `data` points to that many bytes of the buffer, all of which were written
-        //   by whoever put them in;
-        // - nobody writes to the data of a buffer that has reached its owner.
+        // - `data` points to `len` bytes of the buffer, all of which are initialised;
+        // - the data of a buffer is not written once it was passed to its receiver.
         unsafe { slice::from_raw_parts(data, len) }
     }
 
-    /// Where the network header is, and how many bytes precede the data pointer there. `None` if
-    /// it lies behind the data pointer.
+    /// Returns a pointer to the network header, and the number of bytes from there to the data
+    /// pointer. `None` if the header is behind the data pointer.
     #[inline]
     fn network_header(&self) -> Option<(*mut u8, usize)> {
-        // SAFETY: By the type invariant, the buffer is valid.
+        // SAFETY: The buffer is valid (type invariant).
         let before = unsafe { bindings::rdma_helper_skb_before_data(self.as_raw()) };
         let before = usize::try_from(before).ok()?;
-        // SAFETY: `before` bytes lie between the network header and the data pointer, inside the
-        // buffer, as the helper has looked.
+        // SAFETY: `before` bytes are between the network header and the data pointer, inside the
+        // buffer: the helper has checked it.
         Some((unsafe { self.linear().0.sub(before) }, before))
     }
 
-    /// The linear part of the packet from the network header on, together with the
-    /// length of what precedes the data pointer there. `None` if the network header
-    /// lies behind the data pointer.
+    /// Returns the linear part of the packet from the network header on, and the number of bytes
+    /// from there to the data pointer. `None` if the network header is behind the data pointer.
     #[inline]
     pub fn from_network_header(&self) -> Option<(&[u8], usize)> {
         let (start, before) = self.network_header()?;
         // OVERFLOW: Bytes of one buffer.
         let len = before.wrapping_add(self.linear().1);
-        // SAFETY: The bytes from the network header to the data pointer precede those of `data`;
-        // as there.
+        // SAFETY: The bytes from the network header to the data pointer directly precede those of
+        // `data`, and are initialised and not written, like those.
         let all = unsafe { slice::from_raw_parts(start, len) };
         Some((all, before))
     }
 
-    /// As [`Self::from_network_header`], but to be written: `None` also if others, such
-    /// as packet sockets, may be reading the data.
+    /// [`Self::from_network_header`], mutably: `None` also if the data is shared, for example with
+    /// packet sockets.
     #[inline]
     pub fn from_network_header_mut(&mut self) -> Option<(&mut [u8], usize)> {
-        // SAFETY: By the type invariant, the buffer is valid.
+        // SAFETY: The buffer is valid (type invariant).
         if unsafe { bindings::rdma_helper_skb_cloned(self.as_raw()) } {
             return None;
         }
         let (start, before) = self.network_header()?;
         // OVERFLOW: Bytes of one buffer.
         let len = before.wrapping_add(self.linear().1);
-        // SAFETY: These are bytes of the buffer's data, to which no clone refers, and the
-        // buffer is borrowed exclusively.
+        // SAFETY: The bytes belong to data that is not shared with a clone, as checked, and the
+        // buffer is mutably borrowed.
         Some((unsafe { slice::from_raw_parts_mut(start, len) }, before))
     }
 
-    /// As [`Self::from_network_header_mut`], if the network header lies `before` bytes in
-    /// front of the data pointer: else `None`.
+    /// [`Self::from_network_header_mut`], if the network header is `before` bytes in front of the
+    /// data pointer; otherwise `None`.
     #[inline]
     pub fn from_network_header_at_mut(&mut self, before: usize) -> Option<&mut [u8]> {
         let count = u32::try_from(before).ok()?;
-        // SAFETY: By the type invariant, the buffer is valid.
+        // SAFETY: The buffer is valid (type invariant).
         let writable = unsafe {
             bindings::rdma_helper_skb_is_before_data(self.as_raw(), count)
                 && !bindings::rdma_helper_skb_cloned(self.as_raw())
@@ -201,82 +199,84 @@ impl Skb {
         }
         let (data, len) = self.linear();
         // SAFETY:
-        // - the network header, which is inside the buffer, is `before` bytes in front;
-        // - otherwise as in `data`, of which no clone has a part;
-        // - the buffer is borrowed exclusively.
-        // OVERFLOW: bytes of one buffer.
+        // - the network header is inside the buffer, `before` bytes in front of the data pointer;
+        // - the bytes are initialised, and not shared with a clone, as checked;
+        // - the buffer is mutably borrowed.
+        // OVERFLOW: Bytes of one buffer.
         Some(unsafe { slice::from_raw_parts_mut(data.sub(before), before.wrapping_add(len)) })
     }
 
-    /// The `len` bytes in front of the data pointer; `None` if the buffer does not begin
-    /// so early.
+    /// Returns the `len` bytes in front of the data pointer; `None` if the buffer does not contain
+    /// them.
     #[inline]
     pub fn before_data(&self, len: usize) -> Option<&[u8]> {
         let (data, _) = self.linear();
-        // SAFETY: As in `linear`.
+        // SAFETY: The buffer is valid (type invariant), and the field does not change.
         let head = unsafe { (*self.as_raw()).head };
         if data.addr().wrapping_sub(head.addr()) < len {
             return None;
         }
-        // SAFETY: `head` is where the buffer begins, and `data` is not in front of it. What is
-        // between them has a value: it comes from C's allocator, and nobody writes to it any more.
+        // SAFETY: `head` is the start of the buffer, and not behind `data`. The bytes between them
+        // come from C's allocator, so they have a value for the compiler, and are not written any
+        // more.
         Some(unsafe { slice::from_raw_parts(data.sub(len), len) })
     }
 
-    /// Removes `len` bytes from the front. `None`, with nothing changed, if the
-    /// buffer proper holds fewer.
+    /// Removes `len` bytes from the front. `None`, with nothing changed, if the linear part has
+    /// fewer.
     #[inline]
     pub fn pull(&mut self, len: usize) -> Option<()> {
         if len > self.data().len() {
             return None;
         }
         let len = u32::try_from(len).ok()?;
-        // SAFETY: The buffer is ours to change, and holds that many bytes.
+        // SAFETY: The buffer is changed through this reference only (type invariant), and has that
+        // many bytes in its linear part.
         unsafe { bindings::rdma_helper_skb_pull(self.as_raw(), len) };
         Some(())
     }
 
-    /// Another buffer with the same data, which neither may change. Its scratch space is
-    /// its own. Does not sleep.
+    /// Returns another buffer with the same data, which is not written through either. Its scratch
+    /// space is its own. Does not sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     #[inline]
     pub fn try_clone(&mut self) -> Result<Self> {
-        // SAFETY: By the type invariant, the buffer is valid; cloning notes in it that its data
-        // are shared, for which it is borrowed exclusively.
+        // SAFETY: The buffer is valid (type invariant). Cloning marks it as shared, by a plain
+        // write, for which it is mutably borrowed.
         let skb = unsafe { bindings::rdma_helper_skb_clone(self.as_raw(), bindings::GFP_ATOMIC) };
-        // INVARIANT: The reference is to a buffer that nobody else has.
+        // INVARIANT: The function returned the only reference to a new buffer.
         NonNull::new(skb).map(Self).ok_or(ENOMEM)
     }
 
-    /// The protocol of the network layer (`ETH_P_*`), in native byte order.
+    /// Returns the network layer protocol (`ETH_P_*`), in native byte order.
     #[inline]
     pub fn protocol(&self) -> u16 {
-        // SAFETY: By the type invariant, the buffer is valid.
+        // SAFETY: The buffer is valid (type invariant).
         u16::from_be(unsafe { bindings::rdma_helper_skb_protocol(self.as_raw()) })
     }
 
-    /// The device the packet came from, if any.
+    /// Returns the device that received the packet, if any.
     ///
     /// # Safety
     ///
-    /// The buffer must have been received in the read-side section of `_rcu`, so
-    /// that the device cannot be gone.
+    /// The buffer must have been received in the RCU read-side critical section of `_rcu`, so that
+    /// the device still exists.
     #[inline]
     pub(super) unsafe fn dev<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
-        // SAFETY: By the type invariant, the buffer is valid.
+        // SAFETY: The buffer is valid (type invariant).
         let dev = unsafe { bindings::rdma_helper_skb_dev(self.as_raw()) };
-        // SAFETY: By the caller's promise, RCU protects the device.
+        // SAFETY: RCU keeps the device (contract of this function).
         (!dev.is_null()).then(|| unsafe { NetDevice::from_raw(dev) })
     }
 
-    /// Makes a received buffer independent of the stack: it lets go of its socket,
-    /// its route and its device, so that it can be kept. Softirq.
+    /// Detaches a received buffer from its socket, route and device, so that it can be kept.
+    /// Softirq.
     #[inline]
     pub fn detach(&mut self) {
-        // SAFETY: By the type invariant, the buffer is valid and ours to change.
+        // SAFETY: The buffer is valid, and changed through this reference only (type invariant).
         unsafe {
             bindings::rdma_helper_skb_orphan(self.as_raw());
             bindings::rdma_helper_skb_dst_drop(self.as_raw());
@@ -288,7 +288,7 @@ impl Skb {
     #[inline]
     pub fn cb<T: FromBytes>(&self) -> T {
         const { assert!(size_of::<T>() <= CB_LEN) };
-        // SAFETY: The scratch space has so many bytes, and `T` accepts all of them.
+        // SAFETY: The scratch space has as many bytes, and `T` permits any values of them.
         unsafe {
             (&raw const (*self.as_raw()).cb)
                 .cast::<T>()
@@ -300,26 +300,27 @@ impl Skb {
     #[inline]
     pub fn set_cb<T: IntoBytes + Immutable>(&mut self, value: T) {
         const { assert!(size_of::<T>() <= CB_LEN) };
-        // SAFETY: The buffer is ours to change, and the scratch space is large enough.
+        // SAFETY: The buffer is changed through this reference only (type invariant), and its
+        // scratch space is large enough.
         unsafe {
             let cb: *mut T = ptr::addr_of_mut!((*self.as_raw()).cb).cast();
             cb.write_unaligned(value);
         }
     }
 
-    /// Frees the buffer of a packet that could not be used, so that drop monitors
-    /// see it. A plain drop means that the packet has done its work.
+    /// Frees a buffer whose packet could not be used, which drop monitors report. A plain drop
+    /// means that the packet was processed.
     #[inline]
     pub fn discard(self) {
-        // SAFETY: The reference is ours to give up.
+        // SAFETY: The reference is owned (type invariant), and passed to the function.
         unsafe { bindings::rdma_helper_kfree_skb(self.into_raw().as_ptr()) };
     }
 
-    /// Where the link of an [`SkbQueue`] lies.
+    /// Returns the address of the link of an [`SkbQueue`].
     #[inline]
     fn link(skb: NonNull<bindings::sk_buff>) -> *mut *mut bindings::sk_buff {
-        // SAFETY: Only computes an address inside the object, `CB_LEN` bytes into the
-        // 48 of `cb`.
+        // SAFETY: The result is an address inside the structure, `CB_LEN` bytes into the 48 of
+        // `cb`; nothing is accessed.
         unsafe {
             ptr::addr_of_mut!((*skb.as_ptr()).cb)
                 .cast::<u8>()
@@ -332,33 +333,32 @@ impl Skb {
 impl Drop for Skb {
     #[inline]
     fn drop(&mut self) {
-        // With bottom halves off it goes to the CPU's own stock, from which the next one to be
-        // sent comes (`helpers/buffers.c`).
-        // SAFETY: By the type invariant, the reference is ours to give up.
+        // With bottom halves disabled, the buffer goes to the CPU's stock, from which the next
+        // buffer is allocated (`helpers/buffers.c`).
+        // SAFETY: The reference is owned (type invariant), and passed to the function.
         unsafe { bindings::rdma_helper_consume_skb(self.as_raw()) };
     }
 }
 
-/// Frees the buffers that CPUs keep for what they send next, when it is dropped. A module that
-/// has packet buffers has one.
-#[must_use = "it frees when it is dropped"]
+/// Frees the buffers that CPUs keep for later packets (`helpers/buffers.c`). A module with packet
+/// buffers has one, by [`resident_module!`](crate::resident_module).
+///
+/// # Invariants
+///
+/// When it is dropped, no other code of the module runs, nor will.
+#[must_use = "its drop frees the buffers"]
 pub struct Stock(());
 
-impl Stock {
-    /// Makes it; costs nothing.
-    ///
-    /// # Safety
-    ///
-    /// When it is dropped, nothing of the module has buffers any more, or will.
-    #[inline]
-    pub const unsafe fn new() -> Self {
+impl Last for Stock {
+    unsafe fn new() -> Self {
+        // INVARIANT: Guaranteed by the caller (contract of this function).
         Self(())
     }
 }
 
 impl Drop for Stock {
     fn drop(&mut self) {
-        // SAFETY: By the promise of who made it.
+        // SAFETY: No code of the module that allocates or frees buffers runs (type invariant).
         unsafe { bindings::rdma_helper_skb_empty_stock() };
     }
 }
@@ -367,30 +367,31 @@ impl Drop for Stock {
 ///
 /// # Invariants
 ///
-/// Nobody else has a reference to the buffer or to its data, and all of the packet
-/// lies in the buffer proper.
+/// It has the only reference to the buffer and to its data, and all of the packet is in the linear
+/// part.
 pub struct NewSkb(Skb);
 
 impl NewSkb {
-    /// A buffer for `head` bytes in front of the data pointer and `size` behind it.
-    /// Does not sleep.
+    /// Allocates a buffer with `head` bytes in front of the data pointer and `size` behind it. Does
+    /// not sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also if that is too large.
+    /// `ENOMEM`, also if the size is too large.
     #[inline]
     pub fn alloc(head: usize, size: usize) -> Result<Self> {
         let head = u32::try_from(head).map_err(|_| ENOMEM)?;
         let size = u32::try_from(size).map_err(|_| ENOMEM)?;
         head.checked_add(size).ok_or(ENOMEM)?;
-        // SAFETY: Any sizes whose sum is one, and any flags, are fine.
+        // SAFETY: The function accepts any sizes whose sum does not overflow, as checked, and any
+        // flags.
         let skb = unsafe { bindings::rdma_helper_skb_new(head, size, bindings::GFP_ATOMIC) };
         // INVARIANT: The buffer is new.
         Ok(Self(Skb(NonNull::new(skb).ok_or(ENOMEM)?)))
     }
 
-    /// Makes the packet longer by `len` bytes at its end, and returns those. They hold what the
-    /// memory's last user left, so they can be written only; [`zeroed`] makes bytes of them.
+    /// Extends the packet by `len` bytes at its end, and returns them. They are uninitialised, and
+    /// can be written only; [`zeroed`] initialises them.
     ///
     /// # Errors
     ///
@@ -398,40 +399,40 @@ impl NewSkb {
     #[inline]
     pub fn put(&mut self, len: usize) -> Result<&mut [MaybeUninit<u8>]> {
         let count = u32::try_from(len).map_err(|_| ENOSPC)?;
-        // SAFETY: The buffer is ours and linear.
+        // SAFETY: The buffer is not shared, and linear (type invariant).
         let start = unsafe { bindings::rdma_helper_skb_put(self.0.as_raw(), count) };
         let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(ENOSPC)?;
-        // SAFETY: It is the start of `len` bytes of the buffer, to which nobody else has
-        // access.
+        // SAFETY: `start` points to `len` bytes of the buffer, which is not shared (type invariant)
+        // and mutably borrowed.
         Ok(unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), len) })
     }
 
-    /// Bytes in the packet.
+    /// Returns the number of bytes in the packet.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the packet is empty.
+    /// Returns whether the packet is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The whole packet.
+    /// Returns the whole packet.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let (data, len) = self.0.linear();
-        // SAFETY: By the type invariant, the packet is linear and nobody else has
-        // access to it. Its bytes come from C's allocator, so for the compiler they have a value.
+        // SAFETY: The packet is linear and not shared (type invariant). Its bytes come from C's
+        // allocator, so they have a value for the compiler.
         unsafe { slice::from_raw_parts_mut(data, len) }
     }
 
-    /// Says what the packet is: `protocol` (`ETH_P_*`, native byte order), a network
-    /// header at the start, and a transport header `network_len` bytes behind.
+    /// Sets the protocol (`ETH_P_*`, in native byte order), the network header at the start, and
+    /// the transport header `network_len` bytes behind it.
     #[inline]
     pub fn set_headers(&mut self, protocol: u16, network_len: u16) {
-        // SAFETY: The buffer is valid and ours to change.
+        // SAFETY: The buffer is valid and not shared (type invariant).
         unsafe {
             let protocol = protocol.to_be();
             let transport = network_len.into();
@@ -439,41 +440,41 @@ impl NewSkb {
         }
     }
 
-    /// The C object.
+    /// Returns the C structure, which exists as long as `self`.
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::sk_buff {
         self.0.as_raw()
     }
 
-    /// Ends construction.
+    /// Ends the construction.
     #[inline]
     pub fn finish(self) -> Skb {
         self.0
     }
 }
 
-/// The bytes of a part of [`NewSkb::put`], all zero.
+/// Sets all bytes of a part returned by [`NewSkb::put`] to zero.
 #[inline]
 pub fn zeroed(part: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     part.fill(MaybeUninit::new(0));
-    // SAFETY: All of them were just written; the type differs in that only.
+    // SAFETY: All of them were just written; the types differ only in that.
     unsafe { &mut *(ptr::from_mut(part) as *mut [u8]) }
 }
 
-/// A queue of buffers that any number of CPUs fill and one empties at a time,
-/// without a lock. Any context.
+/// A lockless queue of buffers, with any number of producers and one consumer at a time. Any
+/// context.
 ///
 /// # Invariants
 ///
-/// `newest` is null or a buffer that the queue owns, whose link is the next older
-/// one, and so on.
+/// `newest` is null or a buffer that the queue owns, whose link points to the next older one, and
+/// so on.
 pub struct SkbQueue {
     newest: AtomicPtr<bindings::sk_buff>,
     len: AtomicU32,
 }
 
 impl SkbQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub const fn new() -> Self {
         Self {
             newest: AtomicPtr::new(ptr::null_mut()),
@@ -481,20 +482,20 @@ impl SkbQueue {
         }
     }
 
-    /// How many buffers there are, about.
+    /// Returns the approximate number of buffers.
     #[inline]
     pub fn len(&self) -> u32 {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether there is nothing in the queue.
+    /// Returns whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.newest.load(Ordering::Acquire).is_null()
     }
 
-    /// Appends a buffer. Returns whether the queue was empty before: then somebody
-    /// must be told.
+    /// Appends a buffer. Returns whether the queue was empty before; the consumer must be woken
+    /// then.
     #[inline]
     pub fn push(&self, skb: Skb) -> bool {
         let skb = skb.into_raw();
@@ -502,9 +503,9 @@ impl SkbQueue {
         let _: u32 = self.len.fetch_add(1, Ordering::Relaxed);
         let mut older = self.newest.load(Ordering::Relaxed);
         loop {
-            // SAFETY: The buffer is ours until it is in the queue.
+            // SAFETY: The buffer is not in the queue yet, so it is accessed only here.
             unsafe { link.write_unaligned(older) };
-            // Release: the buffer's contents come before the buffer.
+            // Release: the buffer's contents are written before it is published.
             match self.newest.compare_exchange_weak(
                 older,
                 skb.as_ptr(),
@@ -517,7 +518,7 @@ impl SkbQueue {
         }
     }
 
-    /// Takes all that is in the queue, oldest first.
+    /// Takes all buffers from the queue, oldest first.
     #[inline]
     pub fn take_all(&self) -> SkbBatch {
         // Acquire: pairs with the release in `push`.
@@ -526,7 +527,7 @@ impl SkbQueue {
         let mut count = 0u32;
         while let Some(skb) = NonNull::new(newest) {
             let link = Skb::link(skb);
-            // SAFETY: By the type invariant, the chain was the queue's and now is ours.
+            // SAFETY: The chain belonged to the queue (type invariant), and was taken from it here.
             unsafe {
                 newest = link.read_unaligned();
                 link.write_unaligned(oldest);
@@ -551,15 +552,15 @@ impl Drop for SkbQueue {
     }
 }
 
-/// Buffers taken from a queue, oldest first. What is not taken from it is freed.
+/// Buffers taken from a queue, oldest first. Drop frees those that remain.
 ///
 /// # Invariants
 ///
-/// The pointer is null or a buffer that the batch owns, whose link is the next
-/// newer one, and so on.
+/// The pointer is null or a buffer that the batch owns, whose link points to the next newer one,
+/// and so on.
 pub struct SkbBatch(*mut bindings::sk_buff);
 
-// SAFETY: Buffers belong to whoever has them, on any CPU.
+// SAFETY: Buffers are not bound to a CPU.
 unsafe impl Send for SkbBatch {}
 
 impl Iterator for SkbBatch {
@@ -568,9 +569,9 @@ impl Iterator for SkbBatch {
     #[inline]
     fn next(&mut self) -> Option<Skb> {
         let skb = NonNull::new(self.0)?;
-        // SAFETY: By the type invariant, the buffer is ours.
+        // SAFETY: The batch owns the buffer (type invariant).
         self.0 = unsafe { Skb::link(skb).read_unaligned() };
-        // INVARIANT: The batch has let go of the buffer.
+        // INVARIANT: The buffer was removed from the batch.
         Some(Skb(skb))
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Network devices stacked on one another, and the addresses that each has.
+//! Stacked network devices, and the addresses of each.
 //!
-//! C headers: `include/linux/netdevice.h`, `include/net/bonding.h`,
-//! `include/linux/inetdevice.h`, `include/net/addrconf.h`.
+//! C headers: `include/linux/netdevice.h`, `include/net/bonding.h`, `include/linux/inetdevice.h`,
+//! `include/net/addrconf.h`.
 
 use kernel::error::to_result;
 use kernel::ffi::c_int;
@@ -17,68 +17,70 @@ use core::net::IpAddr;
 use core::net::Ipv4Addr;
 use core::net::Ipv6Addr;
 
-/// What a walk calls for each device. It may not sleep; an error ends the walk.
+/// Callback of a walk, for each device. It must not sleep. An error ends the walk.
 type OnDevice<'a> = &'a mut dyn FnMut(&NetDevice) -> Result;
-/// What a walk calls for each address. It may not sleep; an error ends the walk.
+/// Callback of a walk, for each address. It must not sleep. An error ends the walk.
 type OnAddress<'a> = &'a mut dyn FnMut(IpAddr) -> Result;
 
 impl NetDevice {
-    /// Tells devices apart that have the same MAC address; zero for all others.
+    /// Returns the number that distinguishes devices with the same MAC address; zero for all
+    /// others.
     pub fn dev_id(&self) -> u16 {
-        // SAFETY: By the type invariant, the device is alive.
+        // SAFETY: The device is valid (type invariant).
         unsafe { bindings::rdma_helper_netdev_dev_id(self.as_raw()) }
     }
 
-    /// Whether it is being unregistered, or has been.
+    /// Returns whether the device is being unregistered, or was unregistered.
     pub fn is_leaving(&self) -> bool {
-        // SAFETY: By the type invariant, the device is alive.
+        // SAFETY: The device is valid (type invariant).
         unsafe { bindings::rdma_helper_netdev_leaving(self.as_raw()) }
     }
 
-    /// Whether it is on top of another. What is true without the RTNL lock may soon not be.
+    /// Returns whether the device is on top of another. Without the RTNL lock the result may be
+    /// outdated.
     pub fn has_lower(&self) -> bool {
-        // SAFETY: By the type invariant, the device is alive.
+        // SAFETY: The device is valid (type invariant).
         unsafe { bindings::rdma_helper_netdev_has_lower(self.as_raw()) }
     }
 
-    /// Whether it is a slave of a bond.
+    /// Returns whether the device is a slave of a bond.
     pub fn is_bond_slave(&self) -> bool {
-        // SAFETY: By the type invariant, the device is alive.
+        // SAFETY: The device is valid (type invariant).
         unsafe { bindings::rdma_helper_netif_is_bond_slave(self.as_raw()) }
     }
 
-    /// Whether it is the master of a bond.
+    /// Returns whether the device is the master of a bond.
     pub fn is_bond_master(&self) -> bool {
-        // SAFETY: By the type invariant, the device is alive.
+        // SAFETY: The device is valid (type invariant).
         unsafe { bindings::rdma_helper_netif_is_bond_master(self.as_raw()) }
     }
 
-    /// The slave through which a bond sends, if it is a bond of a mode that has such a one,
-    /// and there is one now.
+    /// Returns the active slave, through which a bond sends. `None` if the device is not a bond, or
+    /// its mode has no active slave, or there currently is none.
     pub fn active_slave<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
         if !self.is_bond_master() {
             return None;
         }
-        // SAFETY: The device is alive and a bond's master; RCU is held.
+        // SAFETY: The device is valid and the master of a bond, as checked; RCU is held.
         let slave = unsafe { bindings::rdma_helper_bond_active_slave_rcu(self.as_raw()) };
-        // SAFETY: If there is one, RCU protects it.
+        // SAFETY: RCU keeps the slave.
         (!slave.is_null()).then(|| unsafe { NetDevice::from_raw(slave) })
     }
 
-    /// Calls for each device above this one, at any distance. One that is there by several
-    /// ways may be seen several times.
+    /// Calls `each` for all devices above this one, directly or indirectly. A device that is
+    /// reached on several paths may be visited several times.
     ///
     /// # Errors
     ///
-    /// That of the callback.
+    /// Those of the callback.
     pub fn for_each_upper(
         &self,
         _rcu: &rcu::Guard,
         mut each: impl FnMut(&NetDevice) -> Result,
     ) -> Result {
         let mut each: OnDevice<'_> = &mut each;
-        // SAFETY: The device is alive and RCU is held; `on_device` is called with what we hand
-        // in, which outlives the call.
+        // SAFETY: The device is valid and RCU is held; `on_device` is called with `data`, which
+        // outlives the call.
         to_result(unsafe {
             bindings::rdma_helper_walk_uppers_rcu(
                 self.as_raw(),
@@ -88,15 +90,15 @@ impl NetDevice {
         })
     }
 
-    /// The device just below this one; if there are several, the first.
+    /// Returns the device directly below this one; if there are several, the first.
     pub fn first_lower<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
         let mut first = core::ptr::null_mut();
         let mut take: OnDevice<'_> = &mut |lower| {
             first = lower.as_raw();
             Err(EINTR)
         };
-        // SAFETY: The device is alive and RCU is held; `on_device` is called with what we hand
-        // in, which outlives the call.
+        // SAFETY: The device is valid and RCU is held; `on_device` is called with `data`, which
+        // outlives the call.
         let _: c_int = unsafe {
             bindings::rdma_helper_walk_lowers_rcu(
                 self.as_raw(),
@@ -104,29 +106,29 @@ impl NetDevice {
                 (&raw mut take).cast(),
             )
         };
-        // SAFETY: If there is one, RCU protects it.
+        // SAFETY: RCU keeps the device.
         (!first.is_null()).then(|| unsafe { NetDevice::from_raw(first) })
     }
 
-    /// Calls for each IP address of the device, IPv4 ones first, in the network stack's order.
-    /// Of a point-to-point link it is the peer's, as `ifa_address` has it. What is going is not
-    /// among them, from the moment on that notifiers hear of it. Process context.
+    /// Calls `each` for all IP addresses of the device, IPv4 first, in the order of the network
+    /// stack. For a point-to-point link it is the peer's address, as in `ifa_address`. An address
+    /// that is being removed is not visited once notifiers have been called. Process context.
     ///
     /// # Errors
     ///
-    /// That of the callback.
+    /// Those of the callback.
     pub fn for_each_address(&self, mut each: impl FnMut(IpAddr) -> Result) -> Result {
         let mut each: OnAddress<'_> = &mut each;
         let data: *mut c_void = (&raw mut each).cast();
-        // SAFETY: The device is alive; the callback is called with `data`, which outlives the
-        // call, and with an address.
+        // SAFETY: The device is valid; the callback is called with `data`, which outlives the call,
+        // and with an address of 4 bytes.
         to_result(unsafe { bindings::rdma_helper_walk_ipv4(self.as_raw(), Some(on_ipv4), data) })?;
-        // SAFETY: As for IPv4, with `on_ipv6`.
+        // SAFETY: As for IPv4, with addresses of 16 bytes.
         to_result(unsafe { bindings::rdma_helper_walk_ipv6(self.as_raw(), Some(on_ipv6), data) })
     }
 
-    /// Whether the device has this address: whether [`Self::for_each_address`] would tell it.
-    /// Any context but a hard interrupt's.
+    /// Returns whether the device has this address, that is, whether [`Self::for_each_address`]
+    /// would visit it. Any context except a hard interrupt.
     ///
     /// # Examples
     ///
@@ -134,7 +136,7 @@ impl NetDevice {
     /// let still = dev.has_address(Ipv4Addr::new(10, 0, 0, 1).into());
     /// ```
     pub fn has_address(&self, address: IpAddr) -> bool {
-        // SAFETY: The device is alive; the addresses have four and sixteen bytes.
+        // SAFETY: The device is valid; the addresses have 4 and 16 bytes.
         unsafe {
             match address {
                 IpAddr::V4(ip) => {
@@ -154,13 +156,14 @@ fn status(result: Result) -> c_int {
 
 /// # Safety
 ///
-/// For C only: RCU protects the device, and the data is an [`OnDevice`] that nobody else uses.
+/// Only for C: RCU keeps the device, and the data is an [`OnDevice`] that is not used otherwise
+/// during the call.
 unsafe extern "C" fn on_device(
     device: *mut bindings::net_device,
     data: *mut bindings::netdev_nested_priv,
 ) -> c_int {
-    // SAFETY: The data is an `OnDevice` that is ours for the call; the device is protected by RCU
-    // (contract).
+    // SAFETY: The data is an `OnDevice` that is not used otherwise; RCU keeps the device (contract
+    // of this function).
     unsafe {
         let each: *mut OnDevice<'_> = bindings::rdma_helper_nested_data(data).cast();
         status((*each)(NetDevice::from_raw(device)))
@@ -169,9 +172,11 @@ unsafe extern "C" fn on_device(
 
 /// # Safety
 ///
-/// For C only: the data is an [`OnAddress`] that nobody else uses, the address has 4 bytes.
+/// Only for C: the data is an [`OnAddress`] that is not used otherwise during the call; the address
+/// has 4 bytes.
 unsafe extern "C" fn on_ipv4(data: *mut c_void, address: *const c_void) -> c_int {
-    // SAFETY: Four bytes, and an `OnAddress` that is ours for the call (contract).
+    // SAFETY: Four bytes, and an `OnAddress` that is not used otherwise (contract of this
+    // function).
     unsafe {
         let address = address.cast::<[u8; 4]>().read_unaligned();
         let each: *mut OnAddress<'_> = data.cast();
@@ -181,9 +186,10 @@ unsafe extern "C" fn on_ipv4(data: *mut c_void, address: *const c_void) -> c_int
 
 /// # Safety
 ///
-/// As [`on_ipv4`], with 16 bytes.
+/// As for [`on_ipv4`], with 16 bytes.
 unsafe extern "C" fn on_ipv6(data: *mut c_void, address: *const c_void) -> c_int {
-    // SAFETY: Sixteen bytes, and an `OnAddress` that is ours for the call (contract).
+    // SAFETY: Sixteen bytes, and an `OnAddress` that is not used otherwise (contract of this
+    // function).
     unsafe {
         let address = address.cast::<[u8; 16]>().read_unaligned();
         let each: *mut OnAddress<'_> = data.cast();

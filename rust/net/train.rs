@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Trains: datagrams of one flow that cross the IP stack as one buffer.
+//! Trains: datagrams of one flow that pass through the IP stack as one buffer.
 //!
-//! The first packet carries the others in its fragment list, each in a buffer of its
-//! own with all of its headers (`SKB_GSO_FRAGLIST`, as the kernel's own UDP GRO makes
-//! them for forwarding). Whoever cannot carry that has the stack take it apart: then
-//! lengths are set from the buffers, and IPv4 idents are counted up from the first.
-//! [`Train`] is one under construction, [`SkbList`] what a received one held.
+//! The first packet has the others in its fragment list, each in a separate buffer with all of its
+//! headers (`SKB_GSO_FRAGLIST`, as the kernel's UDP GRO creates them for forwarding). A device that
+//! cannot transmit this has the stack segment it: lengths are then set from the buffers, and IPv4
+//! IDs count up from the first. [`Train`] is a train under construction, [`SkbList`] the packets of
+//! a received one.
 //!
-//! C sources of the rules: `net/core/skbuff.c` (`skb_segment_list`),
-//! `net/ipv4/udp_offload.c`, `include/linux/udp.h` (`udp_unexpected_gso`).
+//! C sources of the rules: `net/core/skbuff.c` (`skb_segment_list`), `net/ipv4/udp_offload.c`,
+//! `include/linux/udp.h` (`udp_unexpected_gso`).
 
 use core::ptr;
 use core::ptr::NonNull;
@@ -25,24 +25,23 @@ use crate::bindings;
 ///
 /// # Invariants
 ///
-/// `last` is the end of the list that begins at the fragment list of `head`, or null if
-/// there is none. The buffers of that list were under construction, and nobody else has
-/// them.
+/// `last` is the end of the list that begins at the fragment list of `head`, or null if there is
+/// none. The buffers of the list were under construction, and this has the only references to them.
 pub struct Train {
     head: NewSkb,
     last: *mut bindings::sk_buff,
     count: u16,
     /// Bytes of payload behind the first packet.
     later: u32,
-    /// What the buffers behind the first packet take of memory.
+    /// Memory used by the buffers behind the first packet, in bytes.
     truesize: u32,
 }
 
-// SAFETY: Buffers belong to whoever has them, on any CPU.
+// SAFETY: Buffers are not bound to a CPU.
 unsafe impl Send for Train {}
 
 impl Train {
-    /// A train of one packet, which is complete, with its headers set.
+    /// Creates a train of one packet, which is complete, with its headers set.
     #[inline]
     pub fn new(head: NewSkb) -> Self {
         Self {
@@ -54,13 +53,14 @@ impl Train {
         }
     }
 
-    /// How many packets there are.
+    /// Returns the number of packets.
     #[inline]
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Bytes of the train as one packet: the headers of the first one only.
+    /// Returns the size of the train as one packet, with the headers of the first packet only, in
+    /// bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.head
@@ -68,14 +68,14 @@ impl Train {
             .saturating_add(usize::try_from(self.later).unwrap_or(usize::MAX))
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the train is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Couples one more packet, whose IP and UDP headers have `header_len` bytes. It is
-    /// lost, and `None`, if it is shorter than that.
+    /// Appends a packet whose IP and UDP headers have `header_len` bytes. If it is shorter than
+    /// that, it is dropped, and the result is `None`.
     #[inline]
     pub fn push(&mut self, skb: NewSkb, header_len: usize) -> Option<()> {
         let mut skb = skb.finish();
@@ -84,9 +84,9 @@ impl Train {
         self.later = self.later.saturating_add(len);
         self.count = self.count.saturating_add(1);
         let skb = skb.into_raw().as_ptr();
-        // INVARIANT: The buffer was under construction, and is the end of the list now.
-        // SAFETY: By the type invariant, `last` is null or a buffer that is ours to
-        // change; so is the head.
+        // INVARIANT: The buffer was under construction, and is now the end of the list.
+        // SAFETY: `last` is null or a buffer without other references, and so is the head (type
+        // invariant).
         unsafe {
             self.truesize = self.truesize.saturating_add((*skb).truesize);
             if self.last.is_null() {
@@ -99,21 +99,22 @@ impl Train {
         Some(())
     }
 
-    /// The first packet's bytes.
+    /// Returns the bytes of the first packet.
     #[inline]
     pub fn head_mut(&mut self) -> &mut [u8] {
         self.head.data_mut()
     }
 
-    /// Ends construction, for [`Route::send`](super::Route::send). The first packet's IP and UDP headers have `header_len` bytes;
-    /// its UDP length must say [`Train::len`] less the IP header, if there are more.
+    /// Ends the construction, for [`Route::send`](super::Route::send). The IP and UDP headers of
+    /// the first packet have `header_len` bytes. If there are more packets, its UDP length must be
+    /// [`Train::len`] without the IP header.
     #[inline]
     pub(super) fn finish(self, header_len: usize) -> Skb {
         if !self.last.is_null() {
             let size = self.head.len().saturating_sub(header_len);
             let size = u16::try_from(size).unwrap_or(u16::MAX);
-            // SAFETY: The head is ours to change, and the list of buffers behind it has
-            // `later` bytes.
+            // SAFETY: The head has no other references (type invariant), and the buffers of its
+            // list have `later` bytes.
             unsafe {
                 bindings::rdma_helper_skb_set_train(
                     self.head.as_raw(),
@@ -128,53 +129,53 @@ impl Train {
     }
 }
 
-/// Packets that were taken off a train. What is not taken from it is freed.
+/// Packets of a received train. Drop frees those that remain.
 ///
 /// # Invariants
 ///
-/// The pointer is null or a buffer to which the list owns a reference, whose `next` is
-/// the next one, and so on.
+/// The pointer is null or a buffer to which the list owns a reference, whose `next` is the next
+/// one, and so on.
 pub struct SkbList(*mut bindings::sk_buff);
 
-// SAFETY: Buffers belong to whoever has them, on any CPU.
+// SAFETY: Buffers are not bound to a CPU.
 unsafe impl Send for SkbList {}
 
 impl SkbList {
-    /// No packets.
+    /// Creates an empty list.
     #[inline]
     pub const fn empty() -> Self {
         Self(ptr::null_mut())
     }
 
-    /// Whether there are no packets.
+    /// Returns whether there are no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_null()
     }
 
-    /// Takes the packets of a train off its first one, `skb`. None if that is
-    /// no train. Softirq.
+    /// Detaches the further packets of a train from its first one, `skb`. The list is empty if
+    /// `skb` is not a train. Softirq.
     ///
-    /// Each of them has its data pointer behind its UDP header. The lengths in the IP and
-    /// UDP headers of it still speak of the whole train.
+    /// The data pointer of each packet is behind its UDP header. The lengths in its IP and UDP
+    /// headers are still those of the whole train.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, if others see this buffer too; then nothing changed.
+    /// `ENOMEM` if the buffer is shared; nothing has changed then.
     #[inline]
     pub fn of(skb: &mut Skb) -> Result<Self> {
-        // SAFETY: By the type invariant, the buffer is valid.
+        // SAFETY: The buffer is valid (invariant of `Skb`).
         if !unsafe { bindings::rdma_helper_skb_is_train(skb.as_raw()) } {
             return Ok(Self(ptr::null_mut()));
         }
         // The list belongs to the data, which clones share.
-        // SAFETY: The buffer is ours to change.
+        // SAFETY: The buffer is changed through this reference only (invariant of `Skb`).
         to_result(unsafe {
             bindings::rdma_helper_skb_unclone(skb.as_raw(), bindings::GFP_ATOMIC)
         })?;
-        // SAFETY: As above; and the list, of which the data held one reference, is cut
-        // off from it.
-        // INVARIANT: That reference is the list's now.
+        // SAFETY: The buffer is changed through this reference only, and its data is not shared, so
+        // the data's only reference to the list can be removed.
+        // INVARIANT: The list owns that reference now.
         Ok(Self(unsafe {
             bindings::rdma_helper_skb_take_frag_list(skb.as_raw())
         }))
@@ -184,16 +185,16 @@ impl SkbList {
 impl Iterator for SkbList {
     type Item = Skb;
 
-    /// Without memory, packets that others see too are lost.
+    /// Shared packets are dropped if there is no memory to copy them.
     #[inline]
     fn next(&mut self) -> Option<Skb> {
         while !self.0.is_null() {
-            // SAFETY: By the type invariant, the buffer is valid, and one reference is
-            // ours, which is passed on. If there are others, we get another buffer.
+            // SAFETY: The buffer is valid, and the reference, which is owned (type invariant), is
+            // passed on. If there are others, the function returns another buffer.
             let own =
                 unsafe { bindings::rdma_helper_skb_list_take(&mut self.0, bindings::GFP_ATOMIC) };
             if let Some(own) = NonNull::new(own) {
-                // SAFETY: Nobody else has the buffer, and the reference is passed on.
+                // SAFETY: The function returned the only reference to the buffer.
                 return Some(unsafe { Skb::from_raw(own) });
             }
         }
@@ -205,7 +206,7 @@ impl Drop for SkbList {
     #[inline]
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: By the type invariant, the references are ours to give up.
+            // SAFETY: The references are owned (type invariant), and passed to the function.
             unsafe { bindings::rdma_helper_kfree_skb_list(self.0) };
         }
     }

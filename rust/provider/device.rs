@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A device, from allocation to its end.
+//! A device, from allocation to deallocation.
 //!
 //! ```text
-//!   Unregistered --register--> Registration --release--> (the core owns it)
+//!   Unregistered --register--> Registration --release--> (owned by the core)
 //!        |                          |                         |
 //!       drop                       drop            unregister_queued, rdma link delete,
 //!        |                          |              unregister_driver
 //!        v                          v                         v
-//!   ib_dealloc_device <---- unregistered: clients gone, no verb runs any more
+//!   ib_dealloc_device <---- unregistered: no clients, no verb runs any more
 //!        |
 //!        +-- dealloc_driver: the driver's data is dropped
-//!        +-- memory is freed when the last DeviceRef is gone
+//!        +-- memory is freed with the last DeviceRef
 //! ```
 //!
-//! So three strengths of reference exist. `&Device` is what verbs get, valid for the call.
-//! [`Live`] keeps the device from being unregistered; keep it shortly, as it blocks whoever
-//! unregisters. [`DeviceRef`] keeps only the memory; a data path or a notifier stores it and tries
-//! to make it [`Live`] when there is need.
+//! There are three strengths of reference. Verbs get a `&Device`, which is valid for the call.
+//! [`Live`] keeps the device registered; hold it briefly, because unregistration waits for it.
+//! [`DeviceRef`] keeps only the memory; a data path or a notifier stores it and converts it to a
+//! [`Live`] when necessary.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -28,6 +28,7 @@ use crate::edge::device::Device as Fields;
 use crate::edge::Writer;
 use crate::link::LinkOps;
 use crate::link::LinkSlot;
+use crate::module::Resident;
 use crate::net::CountedNet;
 use crate::net::NetDevice;
 use core::mem::ManuallyDrop;
@@ -44,17 +45,19 @@ use kernel::ThisModule;
 ///
 /// # Invariants
 ///
-/// A reference to it is to a device that [`Unregistered::new`] allocated and whose driver's data
-/// is initialised and not yet dropped.
+/// A reference to it is to a device that [`Unregistered::new`] allocated and whose driver's data is
+/// initialised and not yet dropped.
 #[repr(C)]
 pub struct Device<P: Provider> {
     c: Opaque<bindings::ib_device>,
     data: P,
+    /// The device's operations are the module's code.
+    resident: Resident,
 }
 
-// SAFETY: The C part is only touched under the rules of the core; the data is `Send`.
+// SAFETY: The C part is accessed only under the rules of the core; the data is `Send`.
 unsafe impl<P: Provider> Send for Device<P> {}
-// SAFETY: As above, and the data is `Sync`.
+// SAFETY: As for `Send`, and the data is `Sync`.
 unsafe impl<P: Provider> Sync for Device<P> {}
 
 impl<P: Provider> Deref for Device<P> {
@@ -69,68 +72,71 @@ impl<P: Provider> Deref for Device<P> {
 impl<P: Provider> Device<P> {
     /// # Safety
     ///
-    /// For `'a`, `ptr` is a device that fulfils the type invariant.
+    /// For `'a`, `ptr` must be a device that fulfils the type invariant.
     #[inline]
     pub unsafe fn from_raw<'a>(ptr: *mut bindings::ib_device) -> &'a Self {
-        // SAFETY: Such a device, for `'a` (contract); the C part is at offset 0.
+        // SAFETY: Such a device, for `'a` (contract of this function); the C part is at offset 0.
         unsafe { &*ptr.cast() }
     }
 
-    /// The C structure, for code at the edge to C.
+    /// Returns the C structure, for code at the edge to C.
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::ib_device {
         self.c.get()
     }
 
-    /// The name; while the device is registered an administrator may change it, so this is for
-    /// messages only.
+    /// Returns the name, for messages only: an administrator may change it while the device is
+    /// registered.
     pub fn name(&self) -> impl fmt::Display + '_ {
         Name(self.as_raw(), core::marker::PhantomData)
     }
 
     /// # Safety
     ///
-    /// `ptr` is a device that fulfils the type invariant, and nobody has or gets a reference to it
-    /// any more.
+    /// `ptr` must be a device that fulfils the type invariant and has no other users any more.
     pub(super) unsafe fn drop_data(ptr: *mut bindings::ib_device) {
-        // SAFETY: Nobody has or gets a reference (contract); the C part, at offset 0, is left as it is.
-        unsafe { core::ptr::drop_in_place(&raw mut (*ptr.cast::<Self>()).data) };
+        let this = ptr.cast::<Self>();
+        // SAFETY: The device has no users any more (contract of this function). Only the C part, at
+        // offset 0, is used afterwards.
+        unsafe {
+            core::ptr::drop_in_place(&raw mut (*this).data);
+            core::ptr::drop_in_place(&raw mut (*this).resident);
+        }
     }
 
-    /// A reference that keeps the memory, but not the device.
+    /// Returns a reference that keeps the memory, but not the device.
     pub fn reference(&self) -> DeviceRef<P> {
         // SAFETY: The device is not freed while `self` exists.
         unsafe { DeviceRef::get(self.as_raw()) }
     }
 
-    /// Keeps the device registered, unless it is not, or is being unregistered. Any context.
+    /// Keeps the device registered. `None` if it is not, or is being unregistered. Any context.
     pub fn live(&self) -> Option<Live<'_, P>> {
-        // SAFETY: The memory of the device is there.
+        // SAFETY: The device is allocated while `self` exists.
         if unsafe { bindings::rdma_helper_ib_device_try_get(self.as_raw()) } {
-            // INVARIANT: We just counted one.
+            // INVARIANT: Counted above.
             Some(Live(self))
         } else {
             None
         }
     }
 
-    /// Speed and width of an Ethernet port, `IB_SPEED_*` and `IB_WIDTH_*`, after those of its
+    /// Returns speed and width of an Ethernet port, `IB_SPEED_*` and `IB_WIDTH_*`, according to its
     /// network device. May sleep.
     pub fn port_speed(&self, port: u32) -> Result<(u16, u8)> {
         let (mut speed, mut width) = (0, 0);
-        // SAFETY: The device is valid, and the two variables live for the call.
+        // SAFETY: The device is valid, and the two variables outlive the call.
         to_result(unsafe {
             bindings::ib_get_eth_speed(self.as_raw(), port, &mut speed, &mut width)
         })?;
         Ok((speed, width))
     }
 
-    /// Changes the node description, which users see; cut after 64 bytes, which
-    /// need no terminator (IBA 14.2.5.2). For
-    /// [`Provider::modify_device`].
+    /// Changes the node description, which users see. It is truncated to 64 bytes, which need no
+    /// NUL (IBTA 14.2.5.2). For [`Provider::modify_device`].
     pub fn set_node_desc(&self, desc: &[u8]) {
-        // SAFETY: The device is live. The core reads this array without a lock, and no further
-        // than its 64 bytes.
+        // SAFETY: The device is valid. The core reads this array without a lock, and only its 64
+        // bytes.
         unsafe { write_desc(self.as_raw(), desc) }
     }
 }
@@ -139,7 +145,7 @@ impl<P: Provider> Device<P> {
 ///
 /// # Safety
 ///
-/// `dev` is a device.
+/// `dev` must be a device.
 unsafe fn write_desc(dev: *mut bindings::ib_device, desc: &[u8]) {
     // SAFETY: The array is part of the device.
     let to = unsafe { (&raw mut (*dev).node_desc).cast::<u8>() };
@@ -151,15 +157,15 @@ unsafe fn write_desc(dev: *mut bindings::ib_device, desc: &[u8]) {
     }
 }
 
-/// Prints the name of a device.
+/// Displays the name of a device.
 struct Name<'a>(*mut bindings::ib_device, core::marker::PhantomData<&'a ()>);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // SAFETY: The device is there as long as we are borrowed from it.
+        // SAFETY: The device exists as long as it is borrowed.
         let name = unsafe { (&raw const (*self.0).name).cast::<u8>() };
         for i in 0..bindings::IB_DEVICE_NAME_MAX as usize {
-            // SAFETY: `i` is within the array. It may change meanwhile, by a rename.
+            // SAFETY: `i` is within the array. A rename may change it concurrently.
             match unsafe { name.add(i).read_volatile() } {
                 0 => break,
                 c => fmt::Write::write_char(f, c.into())?,
@@ -169,23 +175,23 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// Events of a port (IBA 11.6.3.3).
+/// Events of a port (IBTA 11.6.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum PortEvent {
-    /// The port came up.
+    /// The port became active.
     Active = bindings::ib_event_type_IB_EVENT_PORT_ACTIVE,
-    /// The port went down.
+    /// The port is not active any more.
     Error = bindings::ib_event_type_IB_EVENT_PORT_ERR,
-    /// Its local identifier changed.
+    /// The LID has changed.
     LidChange = bindings::ib_event_type_IB_EVENT_LID_CHANGE,
-    /// Its table of partition keys changed.
+    /// The P_Key table has changed.
     PkeyChange = bindings::ib_event_type_IB_EVENT_PKEY_CHANGE,
-    /// Its subnet manager changed.
+    /// The subnet manager has changed.
     SmChange = bindings::ib_event_type_IB_EVENT_SM_CHANGE,
-    /// Clients shall register again with the subnet.
+    /// The subnet manager requests that clients register again.
     ClientReregister = bindings::ib_event_type_IB_EVENT_CLIENT_REREGISTER,
-    /// Its table of GIDs changed.
+    /// The GID table has changed.
     GidChange = bindings::ib_event_type_IB_EVENT_GID_CHANGE,
 }
 
@@ -193,29 +199,29 @@ pub enum PortEvent {
 ///
 /// # Invariants
 ///
-/// Holds one count of the device's `refcount`.
+/// It holds one count of the device's `refcount`.
 pub struct Live<'a, P: Provider>(&'a Device<P>);
 
 impl<P: Provider> Live<'_, P> {
-    /// Tells the core, and all who listen, of an event of a port. Any context.
+    /// Notifies the core and all listeners of an event of a port. Any context.
     pub fn port_event(&self, port: u32, kind: PortEvent) {
         let event = bindings::ib_event {
             device: self.0.as_raw(),
             element: bindings::ib_event__bindgen_ty_1 {
                 port_num: ManuallyDrop::new(port),
             },
-            // CAST: the enum is `repr(u32)` with the C numbers.
+            // CAST: The enum is `repr(u32)` with the C numbers.
             event: kind as u32,
         };
         // SAFETY: The device is registered. The core copies the event for its work item, and
-        // flushes these before a device goes.
+        // flushes these before a device is freed.
         unsafe { bindings::ib_dispatch_event(&event) };
     }
 
-    /// Has the core unregister the device soon, from a work item. For callers that hold locks,
-    /// RTNL for instance. Any context that may allocate nothing: it does not sleep.
+    /// Has the core unregister the device later, from a work item. For callers that hold locks,
+    /// such as RTNL. Any context; does not sleep.
     ///
-    /// The module must call [`unregister_driver`] before it goes.
+    /// The module must call [`unregister_driver`] on exit.
     pub fn unregister_queued(&self) {
         // SAFETY: The device is registered and has `dealloc_driver`.
         unsafe { bindings::ib_unregister_device_queued(self.0.as_raw()) };
@@ -232,7 +238,7 @@ impl<P: Provider> Deref for Live<'_, P> {
 
 impl<P: Provider> Drop for Live<'_, P> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant we hold a count.
+        // SAFETY: A count is held (type invariant).
         unsafe { bindings::ib_device_put(self.0.as_raw()) };
     }
 }
@@ -241,22 +247,22 @@ impl<P: Provider> Drop for Live<'_, P> {
 ///
 /// # Invariants
 ///
-/// `0` points to a device of `P`, of whose embedded `struct device` we hold a reference.
+/// `0` points to a device of `P`, and this holds a reference to its embedded `struct device`.
 pub struct DeviceRef<P: Provider>(NonNull<Device<P>>);
 
 // SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
 unsafe impl<P: Provider> Send for DeviceRef<P> {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl<P: Provider> Sync for DeviceRef<P> {}
 
 impl<P: Provider> DeviceRef<P> {
     /// # Safety
     ///
-    /// `ptr` is a device of `P` whose memory is there.
+    /// `ptr` must be a device of `P` whose memory is allocated.
     unsafe fn get(ptr: *mut bindings::ib_device) -> Self {
-        // SAFETY: The embedded device is initialised as long as the memory is there.
+        // SAFETY: The embedded device is initialised as long as the memory is allocated.
         unsafe { bindings::get_device((&raw mut (*ptr).__bindgen_anon_1).cast()) };
-        // INVARIANT: We just took a reference.
+        // INVARIANT: The reference was taken above.
         // SAFETY: A valid device is not at address 0.
         Self(unsafe { NonNull::new_unchecked(ptr.cast()) })
     }
@@ -265,13 +271,13 @@ impl<P: Provider> DeviceRef<P> {
         self.0.as_ptr().cast()
     }
 
-    /// The device, if it is registered and is not being unregistered. Any context.
+    /// Keeps the device registered. `None` if it is not, or is being unregistered. Any context.
     pub fn live(&self) -> Option<Live<'_, P>> {
-        // SAFETY: By the type invariant the memory is there.
+        // SAFETY: The memory is allocated (type invariant).
         if unsafe { bindings::rdma_helper_ib_device_try_get(self.as_raw()) } {
-            // SAFETY: The device is registered, so the driver's data is there, and it stays
-            // registered while we hold the count.
-            // INVARIANT: We just counted one.
+            // SAFETY: The device is registered, so the driver's data is initialised, and it stays
+            // registered while the count is held.
+            // INVARIANT: Counted above.
             Some(Live(unsafe { self.0.as_ref() }))
         } else {
             None
@@ -281,29 +287,30 @@ impl<P: Provider> DeviceRef<P> {
 
 impl<P: Provider> Clone for DeviceRef<P> {
     fn clone(&self) -> Self {
-        // SAFETY: By the type invariant.
+        // SAFETY: A device of `P` whose memory is allocated (type invariant).
         unsafe { Self::get(self.as_raw()) }
     }
 }
 
 impl<P: Provider> Drop for DeviceRef<P> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant we hold a reference.
+        // SAFETY: A reference is held (type invariant).
         unsafe { bindings::put_device((&raw mut (*self.as_raw()).__bindgen_anon_1).cast()) };
     }
 }
 
-/// A device that has been allocated and not yet registered. Dropping it frees the device.
+/// A device that is allocated and not yet registered. Drop frees it.
 ///
 /// # Invariants
 ///
-/// `0` points to a device of `P` that fulfils the invariant of [`Device`], and that we own.
+/// `0` points to a device of `P` that fulfils the invariant of [`Device`], and that this owns.
 pub struct Unregistered<P: Provider>(NonNull<Device<P>>);
 
 // SAFETY: It owns a `Device`, which is `Send`.
 unsafe impl<P: Provider> Send for Unregistered<P> {}
 
-// SAFETY: We own the device (type invariant), whose C fields others read once it is registered.
+// SAFETY: The device is owned (type invariant); others read its C fields only after it is
+// registered.
 unsafe impl<P: Provider> Writer for Unregistered<P> {
     type Of = Fields;
 
@@ -313,48 +320,56 @@ unsafe impl<P: Provider> Writer for Unregistered<P> {
 }
 
 impl<P: Provider> Unregistered<P> {
-    /// Allocates a device with one port in the first network namespace. May sleep.
+    /// Allocates a device with one port in the initial network namespace. May sleep. `resident` is
+    /// [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or what `data` fails with.
-    pub fn new(module: &'static ThisModule, data: impl PinInit<P, Error>) -> Result<Self> {
-        // SAFETY: The first namespace is always there.
-        unsafe { Self::alloc(module, &raw mut bindings::init_net, data) }
+    /// `ENOMEM`; those of `data`.
+    pub fn new(
+        resident: Resident,
+        module: &'static ThisModule,
+        data: impl PinInit<P, Error>,
+    ) -> Result<Self> {
+        // SAFETY: The initial namespace always exists.
+        unsafe { Self::alloc(resident, module, &raw mut bindings::init_net, data) }
     }
 
-    /// As [`Self::new`], in the namespace `net`.
+    /// [`Self::new`] in the namespace `net`.
     pub fn new_in(
+        resident: Resident,
         module: &'static ThisModule,
         net: &CountedNet,
         data: impl PinInit<P, Error>,
     ) -> Result<Self> {
-        // SAFETY: The namespace is there while we borrow it.
-        unsafe { Self::alloc(module, net.as_raw(), data) }
+        // SAFETY: The namespace is valid while it is borrowed.
+        unsafe { Self::alloc(resident, module, net.as_raw(), data) }
     }
 
     /// # Safety
     ///
-    /// `net` is a namespace that is there during the call.
+    /// `net` must be a namespace that is valid during the call.
     unsafe fn alloc(
+        resident: Resident,
         module: &'static ThisModule,
         net: *mut bindings::net,
         data: impl PinInit<P, Error>,
     ) -> Result<Self> {
-        // SAFETY: The size is at least that of the C structure; the core takes what references to
-        // the namespace it needs.
+        // SAFETY: The size is at least that of the C structure; the core takes the references to
+        // the namespace that it needs.
         let dev = unsafe { bindings::_ib_alloc_device(core::mem::size_of::<Device<P>>(), net) };
         let this = NonNull::new(dev.cast::<Device<P>>()).ok_or(ENOMEM)?;
-        // SAFETY: The slot is zeroed memory of the right size, which is not moved.
+        // SAFETY: The field is zeroed memory of the right size, which does not move.
         if let Err(e) = unsafe { data.__pinned_init(&raw mut (*this.as_ptr()).data) } {
-            // SAFETY: We own the device. It has no operations, so the data, which is not there,
-            // is not dropped.
+            // SAFETY: The device is new and has no operations, so the data, which is not
+            // initialised, is not dropped.
             unsafe { bindings::ib_dealloc_device(dev) };
             return Err(e);
         }
-        // SAFETY: We own the device, and the table is static. `owner` keeps the module, whose
-        // code the table points to.
+        // SAFETY: The device is new. The table is static, and in a module that is not unloaded
+        // before `resident` is dropped.
         unsafe {
+            (&raw mut (*this.as_ptr()).resident).write(resident);
             bindings::ib_set_device_ops(dev, Adapter::<P>::OPS);
             (*dev).ops.owner = module.as_ptr().cast();
             (*dev).node_type = P::NODE_TYPE;
@@ -363,13 +378,13 @@ impl<P: Provider> Unregistered<P> {
             (*dev).uverbs_cmd_mask |= P::UVERBS_CMDS;
             write_desc(dev, P::NODE_DESC.to_bytes());
         }
-        // INVARIANT: The data is initialised, and nobody else knows of the device.
+        // INVARIANT: The data is initialised, and the device is not shared.
         Ok(Self(this))
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &Device<P> {
-        // SAFETY: By the type invariant.
+        // SAFETY: The device is valid (type invariant).
         unsafe { self.0.as_ref() }
     }
 
@@ -393,39 +408,41 @@ impl<P: Provider> Unregistered<P> {
         Fields::set_num_comp_vectors(self, vectors);
     }
 
-    /// Sets the key by which kernel consumers name all of local memory. Only of use if
+    /// Sets the key for all local memory, for kernel consumers. Used only if
     /// [`Provider::query_device`] sets `IBK_LOCAL_DMA_LKEY`.
     pub fn set_local_dma_lkey(&mut self, lkey: u32) {
         Fields::set_local_dma_lkey(self, lkey);
     }
 
-    /// Makes the device one that `rdma link delete` can delete.
+    /// Allows `rdma link delete` to delete the device.
     pub fn set_link<T: LinkOps>(&mut self, slot: &'static LinkSlot<T>) {
-        // SAFETY: We own the device; the slot is static.
+        // SAFETY: The device is owned (type invariant); the slot is static.
         unsafe { (*self.as_raw()).link_ops = slot.as_raw() };
     }
 
-    /// Ties a port to its network device, of which the core then holds a reference. May sleep.
+    /// Associates a port with its network device, to which the core then holds a reference. May
+    /// sleep.
     pub fn set_netdev(&mut self, port: u32, netdev: &NetDevice) -> Result {
-        // SAFETY: We own the device; the network device is there.
+        // SAFETY: The device is owned (type invariant); the network device is valid.
         to_result(unsafe { bindings::ib_device_set_netdev(self.as_raw(), netdev.as_raw(), port) })
     }
 
-    /// Registers the device under `name`, in which a `%d` becomes a number. May sleep.
+    /// Registers the device as `name`, in which `%d` is replaced by a number. May sleep.
     ///
-    /// The device has no DMA of its own: consumers give kernel virtual addresses.
+    /// The device has no DMA: consumers pass kernel virtual addresses.
     ///
     /// # Errors
     ///
-    /// `ENFILE` if the name is taken, `ENOMEM`, or what the methods of `P` which run during
-    /// registration fail with. The device is then freed.
+    /// `ENFILE` if the name is in use; `ENOMEM`; those of the methods of `P` that are called during
+    /// registration. The device is then freed.
     pub fn register(self, name: &CStr) -> Result<Registration<P>> {
         let reference = self.device().reference();
-        // SAFETY: We own the device, and it is set up. A null DMA device stands for none.
+        // SAFETY: The device is owned (type invariant) and set up. A null DMA device means that
+        // there is none.
         to_result(unsafe {
             bindings::ib_register_device(self.as_raw(), name.as_char_ptr(), core::ptr::null_mut())
         })?;
-        // From here the core owns the device; somebody may even have unregistered it already.
+        // The core owns the device from here on; it may even be unregistered already.
         core::mem::forget(self);
         Ok(Registration(reference))
     }
@@ -433,45 +450,45 @@ impl<P: Provider> Unregistered<P> {
 
 impl<P: Provider> Drop for Unregistered<P> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant we own the device, which is not registered.
+        // SAFETY: The device is owned (type invariant), and not registered.
         unsafe { bindings::ib_dealloc_device(self.as_raw()) };
     }
 }
 
-/// A device that was registered, and is unregistered when this is dropped, which may sleep.
+/// A registered device. Drop unregisters it, and may sleep.
 pub struct Registration<P: Provider>(DeviceRef<P>);
 
 impl<P: Provider> Registration<P> {
-    /// The device, if nobody else has unregistered it.
+    /// Keeps the device registered. `None` if it was unregistered by others.
     pub fn live(&self) -> Option<Live<'_, P>> {
         self.0.live()
     }
 
-    /// Leaves the device to the core, for drivers whose devices come and go by `rdma link`.
-    /// The module must call [`unregister_driver`] before it goes.
+    /// Leaves the device to the core, for drivers whose devices are created and deleted by `rdma
+    /// link`. The module must call [`unregister_driver`] on exit.
     pub fn release(self) -> DeviceRef<P> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not used any more, nor dropped, so there is one owner.
+        // SAFETY: `this` is neither used nor dropped afterwards, so there is one owner.
         unsafe { core::ptr::read(&this.0) }
     }
 }
 
 impl<P: Provider> Drop for Registration<P> {
     fn drop(&mut self) {
-        // SAFETY: The device was registered and its memory is there. If it has been unregistered
-        // meanwhile, its `refcount` is 0 and the function does nothing.
+        // SAFETY: The device was registered and its memory is allocated. If it was unregistered by
+        // others, its `refcount` is 0 and the function does nothing.
         unsafe { bindings::ib_unregister_device(self.0.as_raw()) };
     }
 }
 
-/// Unregisters all devices of the driver, and waits for those being unregistered by others. For
-/// the end of a module, when nobody can make devices any more. May sleep.
+/// Unregisters all devices of the driver, and waits for those being unregistered by others. For the
+/// exit of a module, when no devices can be created any more. May sleep.
 ///
-/// It goes by [`Provider::DRIVER_ID`], so a driver without one cannot use it.
+/// Devices are found by [`Provider::DRIVER_ID`], which the driver must have.
 pub fn unregister_driver<P: Provider>() {
     const {
         assert!(P::DRIVER_ID != bindings::rdma_driver_id_RDMA_DRIVER_UNKNOWN);
     }
-    // SAFETY: All our devices have `dealloc_driver`.
+    // SAFETY: All devices of the driver have `dealloc_driver`.
     unsafe { bindings::ib_unregister_driver(P::DRIVER_ID) };
 }

@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Management datagrams that a driver answers itself.
+//! Management datagrams (MADs) that a driver processes itself.
 //!
-//! C headers: `include/rdma/ib_mad.h`, `include/rdma/ib_verbs.h` (`process_mad`); IBA 13.4.
+//! C headers: `include/rdma/ib_mad.h`, `include/rdma/ib_verbs.h` (`process_mad`); IBTA 13.4.
 
 use super::attr::Gid;
 use crate::bindings;
 
-/// Length of a management datagram in bytes.
+/// Length of a MAD in bytes.
 pub const MAD_LEN: usize = 256;
 
-/// A datagram that came in, and room for the answer.
+/// A received MAD, and space for the response.
 pub struct Mad<'a> {
-    /// Where it came from; `None` if it was made on this host.
+    /// Completion of the receive; `None` for a MAD of this node.
     pub wc: Option<&'a bindings::ib_wc>,
-    /// Whether it had a global route, and then the GID of its source.
+    /// Source GID, if the MAD has a GRH.
     pub source: Option<Gid>,
-    /// The datagram.
+    /// The received MAD.
     pub request: &'a [u8; MAD_LEN],
-    /// The answer.
+    /// The response.
     pub reply: &'a mut [u8; MAD_LEN],
     /// `IB_MAD_IGNORE_*`.
     pub flags: u32,
 }
 
-/// What became of a datagram.
+/// Result of processing a MAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MadResult {
-    /// It could not be handled.
+    /// The MAD could not be processed.
     Failure,
-    /// It is of no concern to the driver; others may look at it.
+    /// The MAD does not concern the driver; the core continues processing.
     Success,
-    /// It was handled and [`Mad::reply`] is the answer to send.
+    /// The MAD was processed, and [`Mad::reply`] is to be sent.
     Reply,
-    /// It was handled, there is nothing to send, and nobody else shall look at it.
+    /// The MAD was processed, there is no response, and the core must not process it further.
     Consumed,
 }
 
 impl MadResult {
-    /// The C flags, as `process_mad` returns them.
+    /// Returns the C flags, the result of `process_mad`.
     pub(super) fn as_c(self) -> i32 {
         let flags = match self {
             Self::Failure => bindings::ib_mad_result_IB_MAD_RESULT_FAILURE,
@@ -52,7 +52,7 @@ impl MadResult {
                     | bindings::ib_mad_result_IB_MAD_RESULT_CONSUMED
             }
         };
-        // CAST: three low bits.
+        // CAST: Three low bits.
         flags as i32
     }
 }

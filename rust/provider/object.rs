@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The verbs objects: a C structure of the core with the driver's data behind it.
+//! The verbs objects: a C structure of the core, followed by the driver's data.
 //!
-//! The core allocates `size_ib_*` zeroed bytes, fills in the C structure, which lies at offset 0,
-//! and calls the create method of the driver; it frees the memory after a successful destroy
-//! method. So each object here is `#[repr(C)]`: first the C structure, then our upcall handle
-//! where the object has one, then the driver's data.
+//! The core allocates `size_ib_*` zeroed bytes, fills in the C structure, which is at offset 0, and
+//! calls the driver's create method; it frees the memory after the destroy method has succeeded. So
+//! each object here is `#[repr(C)]`: first the C structure, then the upcall handle if the object
+//! has one, then the driver's data.
 //!
 //! ```text
 //!   core: kzalloc ---> New (C part, upcall) --initialiser--> Object (all parts)
@@ -15,7 +15,7 @@
 //!   core: kfree <----- upcall closed <---------- upcall closed, data dropped
 //! ```
 //!
-//! Memory regions differ in that we allocate and free them ourselves.
+//! The memory of memory regions is allocated and freed here, not by the core.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -39,14 +39,14 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// The second part of an object: how it is reached from below, if it can be.
+/// The second part of an object: the handle for upcalls, if the object has them.
 pub(crate) trait Uplink<C>: Sized {
     /// # Safety
     ///
-    /// `object` stays a live object of the core until [`Self::close`] has returned.
+    /// `object` must be a live object of the core until [`Self::close`] has returned.
     unsafe fn open(object: NonNull<C>) -> Result<Self>;
 
-    /// Ends all use of the object from below. May sleep.
+    /// Ends all upcalls of the object. May sleep.
     fn close(&self);
 }
 
@@ -60,7 +60,7 @@ impl<C> Uplink<C> for () {
 
 impl<C> Uplink<C> for Upcall<C> {
     unsafe fn open(object: NonNull<C>) -> Result<Self> {
-        // SAFETY: The caller's duty is the same.
+        // SAFETY: The contract of `new` is that of this function.
         unsafe { Upcall::new(object) }
     }
 
@@ -69,7 +69,7 @@ impl<C> Uplink<C> for Upcall<C> {
     }
 }
 
-/// How every object lies in memory.
+/// Layout of all objects.
 #[repr(C)]
 pub(crate) struct Layout<C, U, D> {
     c: Opaque<C>,
@@ -78,17 +78,17 @@ pub(crate) struct Layout<C, U, D> {
 }
 
 mod private {
-    /// What the adapter has to know of an object.
+    /// Properties of an object for the adapter.
     ///
     /// # Safety
     ///
-    /// `Self` is transparent over `Layout<Self::C, Self::Up, Self::Data>`.
+    /// `Self` must be transparent over `Layout<Self::C, Self::Up, Self::Data>`.
     pub(crate) unsafe trait Parts {
         /// The C structure.
         type C;
         /// The table of its fields.
         type View: crate::edge::View<C = Self::C>;
-        /// How the object is reached from below.
+        /// The handle for upcalls.
         type Up: super::Uplink<Self::C>;
         /// The driver's data.
         type Data;
@@ -105,20 +105,22 @@ impl<T: Parts> Object for T {}
 
 /// # Safety
 ///
-/// `c` points to an object of the kind `O`, of which at least the C part is there.
+/// `c` must point to an object of type `O` of which at least the C part is initialised.
 unsafe fn layout<O: Parts>(c: *mut O::C) -> *mut Layout<O::C, O::Up, O::Data> {
-    // CAST: by the safety requirement; the C part is at offset 0 of a `repr(C)` type.
+    // CAST: Such an object (contract of this function); the C part is at offset 0 of a `repr(C)`
+    // type.
     c.cast()
 }
 
-/// Ends an object's life, but for its memory: closes the upcall and drops the driver's data.
+/// Ends an object: closes the upcall and drops the driver's data. The memory is not freed.
 ///
 /// # Safety
 ///
-/// `c` points to an object of the kind `O` with all parts, which nobody uses any more except
-/// through its upcall, and nobody does after this call.
+/// `c` must point to an object of type `O` with all parts, which has no other users except through
+/// its upcall, and none after this call.
 pub(crate) unsafe fn end<O: Parts>(c: *mut O::C) {
-    // SAFETY: All parts are there, and nobody else uses them (contract); the upcall stops the last users before the data goes.
+    // SAFETY: All parts are initialised and not used otherwise (contract of this function). The
+    // upcall is closed before the data is dropped.
     unsafe {
         let this = layout::<O>(c);
         (*this).up.close();
@@ -127,31 +129,32 @@ pub(crate) unsafe fn end<O: Parts>(c: *mut O::C) {
     }
 }
 
-/// A verbs object that is being made: it has everything but the driver's data.
+/// A verbs object under construction: only the driver's data is missing.
 ///
 /// # Invariants
 ///
-/// `c` points to an object of the kind `O` in which the C part and the upcall are initialised.
+/// `c` points to an object of type `O` in which the C part and the upcall are initialised.
 pub struct New<'a, O: Object> {
     c: NonNull<<O as Parts>::C>,
     _p: PhantomData<(&'a (), O)>,
 }
 
 impl<O: Object> New<'_, O> {
-    /// Takes over memory in which the C part is there, and opens the upcall. Sleeps only for
+    /// Takes memory in which the C part is initialised, and opens the upcall. Sleeps only for
     /// objects with an upcall.
     ///
     /// # Safety
     ///
-    /// `c` points to memory of `size_of::<O>()` bytes in which the C part is initialised, and
+    /// `c` must point to memory of `size_of::<O>()` bytes in which the C part is initialised, and
     /// which is not freed before the result is dropped or, if it is finished, [`end`] is called.
     pub(crate) unsafe fn begin(c: *mut <O as Parts>::C) -> Result<Self> {
         let c = NonNull::new(c).ok_or(EINVAL)?;
-        // SAFETY: Both dropping `New` and `end` close the upcall before the object goes.
+        // SAFETY: Both the drop of `New` and `end` close the upcall before the object is freed.
         let up = unsafe { <O as Parts>::Up::open(c) }?;
-        // SAFETY: The memory is large enough and nobody else knows of this part of it.
+        // SAFETY: The memory is large enough (contract of this function), and this part of it is
+        // not used otherwise.
         unsafe { (&raw mut (*layout::<O>(c.as_ptr())).up).write(up) };
-        // INVARIANT: The C part was there, and the upcall is now.
+        // INVARIANT: The C part was initialised by the caller, the upcall above.
         Ok(Self { c, _p: PhantomData })
     }
 
@@ -159,24 +162,24 @@ impl<O: Object> New<'_, O> {
     ///
     /// # Safety
     ///
-    /// To be called once, and [`Self::finish`] after it.
+    /// Must be called once, followed by [`Self::finish`].
     pub(crate) unsafe fn init(&self, data: impl PinInit<<O as Parts>::Data, Infallible>) {
-        // SAFETY: The slot is uninitialised memory of the right size, which stays where it is
-        // until `end` drops it.
+        // SAFETY: The field is uninitialised memory of the right size, which does not move until
+        // `end` drops it.
         match unsafe { data.__pinned_init(&raw mut (*layout::<O>(self.c.as_ptr())).data) } {
             Ok(()) => (),
             Err(never) => match never {},
         }
     }
 
-    /// The object is complete.
+    /// Ends the construction: the object is complete.
     pub(crate) fn finish(self) {
         core::mem::forget(self);
     }
 
     #[inline]
     fn up(&self) -> &<O as Parts>::Up {
-        // SAFETY: By the type invariant.
+        // SAFETY: The upcall is initialised (type invariant).
         unsafe { &(*layout::<O>(self.c.as_ptr())).up }
     }
 }
@@ -184,8 +187,8 @@ impl<O: Object> New<'_, O> {
 impl<O: Object> Drop for New<'_, O> {
     fn drop(&mut self) {
         self.up().close();
-        // SAFETY: By the type invariant; nobody uses the object after this, and the memory goes
-        // back to the core, which knows nothing of the upcall.
+        // SAFETY: The upcall is initialised (type invariant), and the object is not used after
+        // this. The memory returns to the core, which does not use the upcall.
         unsafe { core::ptr::drop_in_place(&raw mut (*layout::<O>(self.c.as_ptr())).up) };
     }
 }
@@ -212,47 +215,49 @@ macro_rules! object {
             type Data = P::$name;
         }
 
-        // SAFETY: The C part is only touched under the rules of the core, field by field; the
+        // SAFETY: The C part is accessed only under the rules of the core, field by field; the
         // other parts are `Send`.
         unsafe impl<P: Provider> Send for $name<P> {}
-        // SAFETY: As above, and the other parts are `Sync`.
+        // SAFETY: As for `Send`, and the other parts are `Sync`.
         unsafe impl<P: Provider> Sync for $name<P> {}
 
         impl<P: Provider> $name<P> {
             /// # Safety
             ///
-            /// `c` points to a live object of a device of `P`, whose create method has
-            /// succeeded and whose destroy method will not within `'a`.
+            /// `c` must point to a live object of a device of `P`: its create method has succeeded,
+            /// and its destroy method does not within `'a`.
             #[inline]
             pub unsafe fn from_raw<'a>(c: *mut bindings::$c) -> &'a Self {
-                // SAFETY: A live object of ours (contract); the C part is at offset 0.
+                // SAFETY: A live object with all parts (contract of this function); the C part is
+                // at offset 0.
                 unsafe { &*c.cast() }
             }
 
             /// # Safety
             ///
-            /// `c` is null or as for [`Self::from_raw`].
+            /// `c` must be null or as for [`Self::from_raw`].
             #[inline]
             #[allow(dead_code)]
             pub(crate) unsafe fn from_raw_opt<'a>(c: *mut bindings::$c) -> Option<&'a Self> {
-                // SAFETY: Null or a live object of ours (contract); the C part is at offset 0.
+                // SAFETY: Null or a live object with all parts (contract of this function); the C
+                // part is at offset 0.
                 unsafe { c.cast::<Self>().as_ref() }
             }
 
-            /// The C structure, for code at the edge to C.
+            /// Returns the C structure, for code at the edge to C.
             #[inline]
             pub fn as_raw(&self) -> *mut bindings::$c {
                 self.0.c.get()
             }
 
-            /// The fields of the C structure.
+            /// Returns the fields of the C structure.
             #[inline(always)]
             fn c(&self) -> &$view {
                 // SAFETY: The C part is a live object of the core (type invariant).
                 unsafe { View::view(self.as_raw()) }
             }
 
-            /// The device.
+            /// Returns the device.
             #[inline]
             pub fn device(&self) -> &Device<P> {
                 // SAFETY: The object is of a device of `P` (type invariant), which outlives it.
@@ -261,20 +266,20 @@ macro_rules! object {
         }
 
         impl<P: Provider> New<'_, $name<P>> {
-            /// The C structure, for code at the edge to C.
+            /// Returns the C structure, for code at the edge to C.
             #[inline]
             pub fn as_raw(&self) -> *mut bindings::$c {
                 self.c.as_ptr()
             }
 
-            /// The fields of the C structure.
+            /// Returns the fields of the C structure.
             #[inline(always)]
             fn c(&self) -> &$view {
                 // SAFETY: The C part is a live object of the core (type invariant).
                 unsafe { View::view(self.as_raw()) }
             }
 
-            /// The device.
+            /// Returns the device.
             #[inline]
             pub fn device(&self) -> &Device<P> {
                 // SAFETY: The object is of a device of `P` (type invariant), which outlives it.
@@ -294,7 +299,7 @@ macro_rules! object {
 }
 
 object! {
-    /// A user context: one process's, or one file's, view of the device.
+    /// A user context: a process's, or an open file's, view of the device.
     UContext: ib_ucontext as uverbs::UContext, Upcall<bindings::ib_ucontext>;
     /// A protection domain.
     Pd: ib_pd as verbs::Pd, ();
@@ -310,11 +315,11 @@ object! {
     Mr: ib_mr as verbs::Mr, ();
     /// A memory window.
     Mw: ib_mw as verbs::Mw, ();
-    /// A domain of extended reliable connections.
+    /// An XRC domain (extended reliable connections).
     Xrcd: ib_xrcd as verbs::Xrcd, ();
 }
 
-/// Defines the same methods for an object and for the object being made.
+/// Defines the same methods for an object and for the object under construction.
 macro_rules! both {
     ($name:ident { $($body:tt)* }) => {
         impl<P: Provider> $name<P> { $($body)* }
@@ -325,16 +330,17 @@ macro_rules! both {
 impl<P: Provider> Pd<P> {
     /// # Safety
     ///
-    /// The domain is of a device of `P`.
+    /// The domain must be of a device of `P`.
     #[inline]
     unsafe fn of(pd: &verbs::Pd) -> &Self {
-        // SAFETY: What there is a view of is live and complete; it is of a device of `P` (contract).
+        // SAFETY: Views are of live, complete objects; the domain is of a device of `P` (contract
+        // of this function).
         unsafe { Self::from_raw(pd.raw()) }
     }
 }
 
 both!(Ah {
-    /// The protection domain.
+    /// Returns the protection domain.
     #[inline]
     pub fn pd(&self) -> &Pd<P> {
         // SAFETY: An object and its domain are of one device, which is of `P` (type invariant).
@@ -343,14 +349,14 @@ both!(Ah {
 });
 
 both!(Srq {
-    /// The protection domain.
+    /// Returns the protection domain.
     #[inline]
     pub fn pd(&self) -> &Pd<P> {
         // SAFETY: An object and its domain are of one device, which is of `P` (type invariant).
         unsafe { Pd::of(self.c().pd()) }
     }
 
-    /// Whether it belongs to user space.
+    /// Returns whether it belongs to user space.
     #[inline]
     pub fn is_user(&self) -> bool {
         !self.c().uobject().as_ptr().is_null()
@@ -358,14 +364,15 @@ both!(Srq {
 });
 
 both!(Mr {
-    /// The protection domain. The core changes it only while no other verb runs on the region.
+    /// Returns the protection domain. The core changes it only while no other verb runs on the
+    /// region.
     #[inline]
     pub fn pd(&self) -> &Pd<P> {
         // SAFETY: An object and its domain are of one device, which is of `P` (type invariant).
         unsafe { Pd::of(self.c().pd()) }
     }
 
-    /// Sets the keys by which the region is known.
+    /// Sets the keys of the region.
     #[inline]
     pub fn set_keys(&self, lkey: u32, rkey: u32) {
         self.c().set_lkey(lkey);
@@ -374,31 +381,31 @@ both!(Mr {
 });
 
 impl<P: Provider> Mr<P> {
-    /// The local key.
+    /// Returns the local key.
     #[inline]
     pub fn lkey(&self) -> u32 {
         self.c().lkey()
     }
 
-    /// The remote key. The consumer changes its last byte for each fast registration.
+    /// Returns the remote key. The consumer changes its last byte for each fast registration.
     #[inline]
     pub fn rkey(&self) -> u32 {
         self.c().rkey()
     }
 
-    /// Address of the first byte, as set by the last mapping of pages.
+    /// Returns the address of the first byte, as set by the last mapping of pages.
     #[inline]
     pub fn iova(&self) -> u64 {
         self.c().iova()
     }
 
-    /// Length in bytes, as set by the last mapping of pages.
+    /// Returns the length in bytes, as set by the last mapping of pages.
     #[inline]
     pub fn length(&self) -> u64 {
         self.c().length()
     }
 
-    /// Size of a page in bytes.
+    /// Returns the page size in bytes.
     #[inline]
     pub fn page_size(&self) -> u32 {
         self.c().page_size()
@@ -406,14 +413,14 @@ impl<P: Provider> Mr<P> {
 }
 
 both!(Mw {
-    /// The protection domain.
+    /// Returns the protection domain.
     #[inline]
     pub fn pd(&self) -> &Pd<P> {
         // SAFETY: An object and its domain are of one device, which is of `P` (type invariant).
         unsafe { Pd::of(self.c().pd()) }
     }
 
-    /// The remote key.
+    /// Returns the remote key.
     #[inline]
     pub fn rkey(&self) -> u32 {
         self.c().rkey()
@@ -425,7 +432,7 @@ both!(Mw {
         self.c().set_rkey(rkey);
     }
 
-    /// Whether it is of type 2, bound by the owner of a queue pair; else it is of type 1.
+    /// Returns whether it is of type 2, bound by a queue pair; otherwise it is of type 1.
     #[inline]
     pub fn is_type_2(&self) -> bool {
         self.c().kind() == bindings::ib_mw_type_IB_MW_TYPE_2
@@ -433,19 +440,19 @@ both!(Mw {
 });
 
 both!(Cq {
-    /// Sets the number of entries the queue really has.
+    /// Sets the actual number of entries.
     #[inline]
     pub fn set_entries(&self, entries: u32) {
         self.c().set_cqe(i32::try_from(entries).unwrap_or(i32::MAX));
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn entries(&self) -> u32 {
         u32::try_from(self.c().cqe()).unwrap_or(0)
     }
 
-    /// Whether it belongs to user space.
+    /// Returns whether it belongs to user space.
     #[inline]
     pub fn is_user(&self) -> bool {
         self.c().uobject().is_some()
@@ -453,7 +460,7 @@ both!(Cq {
 });
 
 both!(Qp {
-    /// The protection domain; none for the receiving side of an XRC connection.
+    /// Returns the protection domain; `None` for the receiving side of an XRC connection.
     #[inline]
     pub fn pd(&self) -> Option<&Pd<P>> {
         let pd = self.c().pd()?;
@@ -461,25 +468,25 @@ both!(Qp {
         Some(unsafe { Pd::of(pd) })
     }
 
-    /// The number of the queue pair.
+    /// Returns the number of the queue pair.
     #[inline]
     pub fn qp_num(&self) -> u32 {
         self.c().qp_num()
     }
 
-    /// The type, `IB_QPT_*`; see [`super::QpType`].
+    /// Returns the type, `IB_QPT_*`; see [`super::QpType`].
     #[inline]
     pub fn raw_type(&self) -> u32 {
         self.c().qp_type()
     }
 
-    /// Whether it belongs to user space.
+    /// Returns whether it belongs to user space.
     #[inline]
     pub fn is_user(&self) -> bool {
         self.c().uobject().is_some()
     }
 
-    /// What completions of kernel consumers name the queue pair by.
+    /// Returns the token that identifies the queue pair in completions of kernel consumers.
     #[inline]
     pub fn token(&self) -> QpToken {
         QpToken::new(self.as_raw())
@@ -490,24 +497,24 @@ impl<P: Provider> New<'_, Qp<P>> {
     /// Sets the number of the queue pair.
     #[inline]
     pub fn set_qp_num(&self, number: u32) {
-        // SAFETY: The queue pair is being made by the driver that has this, and the core reads the
-        // number when that is over.
+        // SAFETY: The driver that has this is creating the queue pair, and the core reads the
+        // number afterwards.
         unsafe { (*self.as_raw()).qp_num = number }
     }
 }
 
-/// Gives an object its upcall handle under the name drivers use.
+/// Defines the method that returns an object's upcall handle.
 macro_rules! upcalls {
     ($($name:ident: $up:ident;)*) => { $(
         impl<P: Provider> $name<P> {
-            /// A handle for calls up to the consumer, which may outlive the object.
+            /// Returns a handle for upcalls, which may outlive the object.
             pub fn upcall(&self) -> $up {
                 $up(self.0.up.clone())
             }
         }
 
         impl<P: Provider> New<'_, $name<P>> {
-            /// A handle for calls up to the consumer, which may outlive the object.
+            /// Returns a handle for upcalls, which may outlive the object.
             pub fn upcall(&self) -> $up {
                 $up(self.up().clone())
             }
@@ -527,7 +534,7 @@ impl<P: Provider> UContext<P> {
     }
 }
 
-/// Memory given to [`Provider::map_mr_sg`], as a scatter/gather list.
+/// The argument of [`Provider::map_mr_sg`]: memory as a scatter list.
 pub struct SgList<'a> {
     sg: *mut bindings::scatterlist,
     entries: i32,
@@ -538,7 +545,7 @@ pub struct SgList<'a> {
 impl SgList<'_> {
     /// # Safety
     ///
-    /// The arguments are those of a call of `map_mr_sg`.
+    /// The arguments must be those of a call of `map_mr_sg`.
     pub(crate) unsafe fn from_raw(
         sg: *mut bindings::scatterlist,
         entries: i32,
@@ -552,20 +559,20 @@ impl SgList<'_> {
         }
     }
 
-    /// Cuts the list into pages of [`Mr::page_size`] bytes, calls [`Provider::set_page`] for
+    /// Splits the list into pages of [`Mr::page_size`] bytes, calls [`Provider::set_page`] for
     /// each, and sets [`Mr::iova`] and [`Mr::length`]. Stops at a gap or when the region is full.
-    /// Answers how many entries fitted. Does not sleep.
+    /// Returns the number of entries that fit. Does not sleep.
     pub fn to_pages<P: Provider>(self, mr: &Mr<P>) -> Result<u32> {
         /// # Safety
         ///
-        /// `mr` is a live region of a device of `P`.
+        /// `mr` must be a live region of a device of `P`.
         unsafe extern "C" fn set_page<P: Provider>(mr: *mut bindings::ib_mr, addr: u64) -> i32 {
-            // SAFETY: `ib_sg_to_pages` hands on the region it was called with.
+            // SAFETY: `ib_sg_to_pages` passes the region with which it was called.
             from_result(|| P::set_page(unsafe { Mr::from_raw(mr) }, addr).map(|()| 0))
         }
 
-        // SAFETY: The region is live, the list is the core's by `from_raw`, and the callback has
-        // the type of the region.
+        // SAFETY: The region is live, the list is an argument of the core's call (contract of
+        // `from_raw`), and the callback has the type of the region.
         let n = unsafe {
             bindings::ib_sg_to_pages(
                 mr.as_raw(),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices below a device, as `rdma dev add NAME type SMI parent PARENT` asks for them.
+//! Sub-devices, which `rdma dev add NAME type SMI parent PARENT` creates.
 //!
-//! Such a device has one task of its parent's, which one device could not do for both: with
-//! ports of several planes, subnet management of each plane. The core keeps it with its parent,
-//! and has it deleted by `rdma dev del` or when the parent goes.
+//! A sub-device takes over one function of its parent that a single device could not provide: if
+//! ports have several planes, the subnet management of each plane. The core ties it to its parent,
+//! and deletes it by `rdma dev del` or when the parent is unregistered.
 //!
 //! ```text
-//!   core: add_sub_dev --> Provider::add_sub_device --> Registration, which the core then owns
+//!   core: add_sub_dev --> Provider::add_sub_device --> Registration, then owned by the core
 //!   core: del_sub_dev --> unregistered and freed, its data dropped
 //! ```
 //!
@@ -24,7 +24,7 @@ use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
 
-/// What a device below another is for.
+/// Type of a sub-device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SubDevice {
@@ -33,9 +33,9 @@ pub enum SubDevice {
 }
 
 impl<P: Provider> Unregistered<P> {
-    /// Makes it a device below another, for [`Provider::add_sub_device`].
+    /// Makes the device a sub-device, for [`Provider::add_sub_device`].
     pub fn set_sub_device(&mut self, kind: SubDevice) {
-        // CAST: the enum is `repr(u32)` with the C numbers.
+        // CAST: The enum is `repr(u32)` with the C numbers.
         Fields::set_dev_type(self, kind as u32);
     }
 }
@@ -50,22 +50,22 @@ impl<P: Provider> Adapter<P> {
         kind: bindings::rdma_nl_dev_type,
         name: *const c_char,
     ) -> *mut bindings::ib_device {
-        // SAFETY: (device), and the name is a string, which is there for the call.
+        // SAFETY: (device), and the name is a string that is valid for the call.
         let (parent, name) = unsafe { (Device::<P>::from_raw(parent), CStr::from_char_ptr(name)) };
         let kind = match kind {
             bindings::rdma_nl_dev_type_RDMA_DEVICE_TYPE_SMI => SubDevice::Smi,
             _ => return unsupported().to_ptr(),
         };
         match P::add_sub_device(parent, kind, name) {
-            // The core has it deleted by `del_sub_dev`, so it stays without our reference.
+            // The core deletes it by `del_sub_dev`, so no reference is kept.
             Ok(new) => new.release().as_raw(),
             Err(e) => e.to_ptr(),
         }
     }
 
     pub(super) unsafe extern "C" fn del_sub_dev(sub: *mut bindings::ib_device) {
-        // SAFETY: It was made by `add_sub_dev`, and is deleted once; its memory is there until
-        // the function frees it.
+        // SAFETY: The device was created by `add_sub_dev`, and is deleted once; it exists until the
+        // function frees it.
         unsafe { bindings::ib_unregister_device(sub) };
     }
 }

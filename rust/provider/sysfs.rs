@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device's own attribute in sysfs: `parent`, the name of the network device below.
+//! The sysfs attribute `parent` of a device: the name of the network device below it.
 //!
-//! The attribute and its group are constants of each driver's, which the core and sysfs only
-//! read. Reading is over before the device's data are dropped, since unregistering removes the
-//! file and waits for readers.
+//! The attribute and its group are constants of the driver, which the core and sysfs only read.
+//! Unregistering removes the file and waits for readers, so the device's data is not accessed after
+//! it was dropped.
 //!
 //! C headers: `include/linux/device.h`, `include/rdma/ib_verbs.h` (`device_group`).
 
@@ -20,7 +20,7 @@ pub(super) struct Parent<P>(PhantomData<P>);
 
 impl<P: Provider> Parent<P> {
     const ATTRIBUTE: &'static bindings::device_attribute = &{
-        // SAFETY: Of a C structure of integers and pointers; zeros mean that nothing is set.
+        // SAFETY: A C structure of integers and pointers; in a zeroed one nothing is set.
         let mut attribute: bindings::device_attribute = unsafe { core::mem::zeroed() };
         attribute.attr.name = c"parent".to_bytes_with_nul().as_ptr();
         attribute.attr.mode = 0o444;
@@ -35,7 +35,7 @@ impl<P: Provider> Parent<P> {
 
     /// The group for `ib_device_ops::device_group`.
     pub(super) const GROUP: &'static bindings::attribute_group = &{
-        // SAFETY: Of a C structure of integers and pointers.
+        // SAFETY: A C structure of integers and pointers; in a zeroed one nothing is set.
         let mut group: bindings::attribute_group = unsafe { core::mem::zeroed() };
         group.__bindgen_anon_2.attrs = Self::ATTRIBUTES.as_ptr().cast_mut();
         group
@@ -43,28 +43,28 @@ impl<P: Provider> Parent<P> {
 
     /// # Safety
     ///
-    /// For C only, as `show` of the attribute.
+    /// Only for C, as `show` of the attribute.
     unsafe extern "C" fn show(
         dev: *mut bindings::device,
         _: *mut bindings::device_attribute,
         out: *mut c_char,
     ) -> isize {
-        // SAFETY: The attribute is one of verbs devices, whose `struct device` begins a
-        // `struct ib_core_device`; that knows the verbs device for as long as it exists.
+        // SAFETY: The attribute belongs to verbs devices, whose `struct device` is the start of a
+        // `struct ib_core_device`, which has a pointer to the verbs device as long as it exists.
         let owner = unsafe { (*dev.cast::<bindings::ib_core_device>()).owner };
-        // SAFETY: It is a device of this driver, and registered while the file is there.
+        // SAFETY: It is a device of this driver, and registered as long as the file exists.
         let name = match P::parent(unsafe { Device::from_raw(owner) }) {
             Ok(name) => name,
-            // CAST: a small negative number.
+            // CAST: A small negative number.
             Err(e) => return e.to_errno() as isize,
         };
         let mut len = 0;
         for byte in name.as_bytes().iter().chain(b"\n") {
-            // SAFETY: The buffer is a page; name and newline are 16 bytes at most.
+            // SAFETY: The buffer is a page; name and newline have at most 16 bytes.
             unsafe { out.add(len).cast::<u8>().write(*byte) };
             len = len.wrapping_add(1);
         }
-        // CAST: at most 16.
+        // CAST: At most 16.
         len as isize
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions for kernel consumers (IBA 11.4.2.1).
+//! Completions for kernel consumers (IBTA 11.4.2.1).
 //!
 //! C header: `include/rdma/ib_verbs.h` (`struct ib_wc`).
 
@@ -8,15 +8,15 @@ use crate::bindings;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 
-/// Names a queue pair in completions. It keeps nothing alive: completions of a destroyed queue
-/// pair name it still, which consumers know, as they drain a queue pair before they destroy it.
+/// Identifies a queue pair in completions. It is not a reference: completions of a destroyed queue
+/// pair still name it, which consumers prevent by draining a queue pair before they destroy it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct QpToken(*mut bindings::ib_qp);
 
-// SAFETY: It is only a number to us.
+// SAFETY: The pointer is not dereferenced.
 unsafe impl Send for QpToken {}
-// SAFETY: It is only a number to us.
+// SAFETY: The pointer is not dereferenced.
 unsafe impl Sync for QpToken {}
 
 impl QpToken {
@@ -24,7 +24,7 @@ impl QpToken {
         Self(qp)
     }
 
-    /// The pointer that consumers see.
+    /// Returns the pointer that consumers get.
     pub fn as_raw(self) -> *mut bindings::ib_qp {
         self.0
     }
@@ -34,20 +34,21 @@ impl QpToken {
 #[repr(transparent)]
 pub struct Wc(bindings::ib_wc);
 
-// SAFETY: A completion is data; its pointer is only handed on.
+// SAFETY: A completion is data; its pointer is not dereferenced.
 unsafe impl Send for Wc {}
-// SAFETY: See `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Wc {}
 
 impl Clone for Wc {
     fn clone(&self) -> Self {
-        // SAFETY: The C structure is plain data, valid to copy bit by bit.
+        // SAFETY: The C structure is plain data, which may be copied.
         unsafe { core::ptr::read(self) }
     }
 }
 
 impl Wc {
-    /// The completion of the request named `wr_id` on `qp`, with `IB_WC_*` status and opcode.
+    /// Creates the completion of the request with the ID `wr_id` on `qp`, with `IB_WC_*` status and
+    /// opcode.
     #[inline]
     pub fn new(
         wr_id: u64,
@@ -63,13 +64,13 @@ impl Wc {
         Self(wc)
     }
 
-    /// A successful completion.
+    /// Creates a successful completion.
     #[inline]
     pub fn success(wr_id: u64, qp: QpToken, opcode: bindings::ib_wc_opcode) -> Self {
         Self::new(wr_id, qp, bindings::ib_wc_status_IB_WC_SUCCESS, opcode)
     }
 
-    /// A request that was flushed.
+    /// Creates the completion of a flushed request.
     #[inline]
     pub fn flushed(wr_id: u64, qp: QpToken) -> Self {
         Self::new(wr_id, qp, bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR, 0)
@@ -77,18 +78,18 @@ impl Wc {
 
     #[inline]
     fn flag(&mut self, flag: bindings::ib_wc_flags) {
-        // CAST: flags of the low bits.
+        // CAST: Flags in the low bits.
         self.0.wc_flags |= flag as i32;
     }
 
-    /// How many bytes were received or read.
+    /// Sets the number of bytes received or read.
     #[inline]
     pub fn byte_len(mut self, len: u32) -> Self {
         self.0.byte_len = len;
         self
     }
 
-    /// Immediate data, in network order.
+    /// Sets immediate data, in network order.
     #[inline]
     pub fn imm(mut self, imm: [u8; 4]) -> Self {
         self.0.ex.imm_data = ManuallyDrop::new(u32::from_ne_bytes(imm));
@@ -96,7 +97,7 @@ impl Wc {
         self
     }
 
-    /// The key the peer invalidated.
+    /// Sets the key that the peer invalidated.
     #[inline]
     pub fn invalidated(mut self, rkey: u32) -> Self {
         self.0.ex.invalidate_rkey = ManuallyDrop::new(rkey);
@@ -104,7 +105,7 @@ impl Wc {
         self
     }
 
-    /// Who sent a datagram; the first 40 bytes of the buffer hold the global route.
+    /// Sets the sender of a datagram; the first 40 bytes of the buffer contain the GRH.
     #[inline]
     pub fn from_datagram(mut self, src_qp: u32, pkey_index: u16, port: u32) -> Self {
         self.0.src_qp = src_qp;
@@ -114,8 +115,8 @@ impl Wc {
         self
     }
 
-    /// Who sent a datagram over InfiniBand, and how it came: the local identifier of the
-    /// source, the service level, and the low bits of our own local identifier.
+    /// Sets the sender of an InfiniBand datagram: the source LID, the service level, and the path
+    /// bits of the destination LID.
     #[inline]
     pub fn from_lid(mut self, src_qp: u32, slid: u16, sl: u8, path_bits: u8) -> Self {
         self.0.src_qp = src_qp;
@@ -125,28 +126,28 @@ impl Wc {
         self
     }
 
-    /// The partition key that a management datagram came with, by its index.
+    /// Sets the index of the P_Key of a management datagram.
     #[inline]
     pub fn pkey_index(mut self, index: u16) -> Self {
         self.0.pkey_index = index;
         self
     }
 
-    /// The first 40 bytes of the buffer hold the global route.
+    /// Sets the flag that the first 40 bytes of the buffer contain the GRH.
     #[inline]
     pub fn global(mut self) -> Self {
         self.flag(bindings::ib_wc_flags_IB_WC_GRH);
         self
     }
 
-    /// The port a message came in on.
+    /// Sets the port that received the message.
     #[inline]
     pub fn port(mut self, port: u32) -> Self {
         self.0.port_num = port;
         self
     }
 
-    /// The sort of network header of a datagram, `RDMA_NETWORK_*`.
+    /// Sets the type of network header of a datagram, `RDMA_NETWORK_*`.
     #[inline]
     pub fn network(mut self, kind: u8) -> Self {
         self.0.network_hdr_type = kind;
@@ -154,7 +155,7 @@ impl Wc {
         self
     }
 
-    /// The VLAN a datagram came in on.
+    /// Sets the VLAN of a datagram.
     #[inline]
     pub fn vlan(mut self, id: u16) -> Self {
         self.0.vlan_id = id;
@@ -162,7 +163,7 @@ impl Wc {
         self
     }
 
-    /// The source MAC address of a datagram.
+    /// Sets the source MAC address of a datagram.
     #[inline]
     pub fn smac(mut self, mac: [u8; 6]) -> Self {
         self.0.smac = mac;
@@ -170,24 +171,24 @@ impl Wc {
         self
     }
 
-    /// Status, `IB_WC_*`.
+    /// Returns the status, `IB_WC_*`.
     #[inline]
     pub fn status(&self) -> bindings::ib_wc_status {
         self.0.status
     }
 
-    /// The C structure.
+    /// Returns the C structure.
     #[inline]
     pub fn as_raw(&self) -> &bindings::ib_wc {
         &self.0
     }
 }
 
-/// The array a consumer polls into.
+/// The array into which a consumer polls.
 ///
 /// # Invariants
 ///
-/// `next` points to `left` slots that are valid for writes for `'a`.
+/// `next` points to `left` entries that are valid for writes for `'a`.
 pub struct WcSlots<'a> {
     next: *mut bindings::ib_wc,
     left: u32,
@@ -198,10 +199,10 @@ pub struct WcSlots<'a> {
 impl WcSlots<'_> {
     /// # Safety
     ///
-    /// `wc` points to `n` slots that are valid for writes for the lifetime of the result.
+    /// `wc` must point to `n` entries that are valid for writes for the lifetime of the result.
     #[inline]
     pub(crate) unsafe fn from_raw(wc: *mut bindings::ib_wc, n: i32) -> Self {
-        // INVARIANT: The contract of this function, which says the same.
+        // INVARIANT: Guaranteed by the caller (contract of this function).
         Self {
             next: wc,
             left: u32::try_from(n).unwrap_or(0),
@@ -210,31 +211,31 @@ impl WcSlots<'_> {
         }
     }
 
-    /// How many completions still fit.
+    /// Returns the number of free entries.
     #[inline]
     pub fn left(&self) -> u32 {
         self.left
     }
 
-    /// Whether no completion fits any more.
+    /// Returns whether there is no free entry.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.left == 0
     }
 
-    /// Adds a completion; without room gives it back.
+    /// Adds a completion; returns it if there is no free entry.
     #[inline]
     pub fn push(&mut self, wc: Wc) -> core::result::Result<(), Wc> {
         if self.left == 0 {
             return Err(wc);
         }
-        // SAFETY: By the type invariant there is a slot, and the next one is at most one past
-        // the end of the array.
+        // SAFETY: There is a free entry, as checked (type invariant), and the next one is at most
+        // one past the end of the array.
         unsafe {
             self.next.write(wc.0);
             self.next = self.next.add(1);
         }
-        // OVERFLOW: it was not zero.
+        // OVERFLOW: It was not zero, as checked.
         self.left -= 1;
         self.written = self.written.saturating_add(1);
         Ok(())

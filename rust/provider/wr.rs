@@ -2,12 +2,12 @@
 
 //! Work requests of kernel consumers, as typed values.
 //!
-//! A consumer posts a chain of C structures whose opcode, and for datagrams the type of the queue
-//! pair, tell which larger structure each is part of. [`SendWrs`] and [`RecvWrs`] walk the chain
-//! and remember how far they came, so that the adapter can tell the consumer which request was
-//! refused. Nothing is copied.
+//! A consumer posts a chain of C structures. The opcode, and for datagrams the type of the queue
+//! pair, determine which larger structure contains each of them. [`SendWrs`] and [`RecvWrs`]
+//! iterate over the chain and remember their position, so that the adapter can return the request
+//! that was refused. Nothing is copied.
 //!
-//! C header: `include/rdma/ib_verbs.h`; IBA 10.7 and 11.4.1.
+//! C header: `include/rdma/ib_verbs.h`; IBTA 10.7 and 11.4.1.
 
 use super::attr::Access;
 use super::object::Ah;
@@ -19,17 +19,17 @@ use core::marker::PhantomData;
 use kernel::container_of;
 use kernel::prelude::*;
 
-/// A piece of memory: address, length in bytes, local key.
+/// Scatter-gather entry: address, length in bytes, local key.
 pub type Sge = bindings::ib_sge;
 
-/// The pieces of memory of a request, one by one.
+/// Iterator over the scatter-gather entries of a request.
 ///
-/// They are copied out, since a consumer may keep the list in a packed structure, where it is
-/// not aligned (iSER does, with its receive descriptors).
+/// Entries are returned by value, because a consumer may keep the list in a packed structure, where
+/// it is not aligned (iSER does, with its receive descriptors).
 ///
 /// # Invariants
 ///
-/// From `next` on there are `left` entries that live for `'a`, aligned or not.
+/// `next` points to `left` entries that are valid for `'a`, aligned or not.
 #[derive(Clone)]
 pub struct Sges<'a> {
     next: *const Sge,
@@ -40,14 +40,15 @@ pub struct Sges<'a> {
 impl Sges<'_> {
     /// # Safety
     ///
-    /// `list` is null or points to `num` entries, aligned or not, that live as long as this.
+    /// `list` must be null or point to `num` entries, aligned or not, that are valid for the
+    /// lifetime of the result.
     #[inline]
     unsafe fn from_raw(list: *const Sge, num: i32) -> Self {
         let left = match usize::try_from(num) {
             Ok(num) if !list.is_null() => num,
             _ => 0,
         };
-        // INVARIANT: The contract of this function, which says the same.
+        // INVARIANT: Guaranteed by the caller (contract of this function).
         Self {
             next: list,
             left,
@@ -62,7 +63,7 @@ impl Iterator for Sges<'_> {
     #[inline]
     fn next(&mut self) -> Option<Sge> {
         self.left = self.left.checked_sub(1)?;
-        // SAFETY: By the type invariant there was one more.
+        // SAFETY: `left` was not zero, so there is an entry (type invariant).
         let sge = unsafe { self.next.read_unaligned() };
         self.next = self.next.wrapping_add(1);
         Some(sge)
@@ -75,19 +76,19 @@ impl Iterator for Sges<'_> {
 }
 
 impl ExactSizeIterator for Sges<'_> {
-    // The default compares both ends of `size_hint` and panics if they differ.
+    // The default compares both values of `size_hint` and panics if they differ.
     #[inline]
     fn len(&self) -> usize {
         self.left
     }
 }
 
-/// A chain of send requests, an iterator.
+/// Iterator over a chain of send requests.
 ///
 /// # Invariants
 ///
-/// `next` is null or a request of the chain, all of which live for `'a`. `stopped` is null or one
-/// of them too.
+/// `next` is null or a request of the chain, all of which are valid for `'a`. `stopped` is null or
+/// one of them.
 pub struct SendWrs<'a, P: Provider> {
     next: *const bindings::ib_send_wr,
     stopped: *const bindings::ib_send_wr,
@@ -99,10 +100,10 @@ pub struct SendWrs<'a, P: Provider> {
 impl<'a, P: Provider> SendWrs<'a, P> {
     /// # Safety
     ///
-    /// `head` is a chain that was posted to `qp`, and lives for `'a`.
+    /// `head` must be a chain that was posted to `qp` and is valid for `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(qp: &Qp<P>, head: *const bindings::ib_send_wr) -> Self {
-        // INVARIANT: The contract of this function, which says the same.
+        // INVARIANT: Guaranteed by the caller (contract of this function).
         Self {
             next: head,
             stopped: head,
@@ -117,13 +118,14 @@ impl<'a, P: Provider> SendWrs<'a, P> {
         }
     }
 
-    /// Whether there is no further request. At the start of `post_send` this means a doorbell.
+    /// Returns whether there is no further request. At the start of `post_send` this means a
+    /// doorbell.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.next.is_null()
     }
 
-    /// The request taken last, or the first if none was taken.
+    /// Returns the last request returned, or the first if none was.
     #[inline]
     pub(crate) fn stopped_at(&self) -> *const bindings::ib_send_wr {
         self.stopped
@@ -135,7 +137,7 @@ impl<'a, P: Provider> Iterator for SendWrs<'a, P> {
 
     #[inline]
     fn next(&mut self) -> Option<SendWr<'a, P>> {
-        // SAFETY: By the type invariant.
+        // SAFETY: Null or a valid request (type invariant).
         let wr = unsafe { self.next.as_ref() }?;
         self.stopped = wr;
         self.next = wr.next;
@@ -152,8 +154,8 @@ impl<'a, P: Provider> Iterator for SendWrs<'a, P> {
 ///
 /// # Invariants
 ///
-/// `wr` is part of the larger structure that its opcode, or `datagram`, calls for. `user` is
-/// whether it was posted by a process, whose addresses are not ours.
+/// `wr` is part of the larger structure that its opcode, or `datagram`, implies. `user` is set if
+/// it was posted by a process, so its addresses are not kernel addresses.
 pub struct SendWr<'a, P: Provider> {
     wr: &'a bindings::ib_send_wr,
     datagram: bool,
@@ -161,109 +163,110 @@ pub struct SendWr<'a, P: Provider> {
     _p: PhantomData<&'a Qp<P>>,
 }
 
-/// What a send request asks for. Keys are without meaning until checked.
+/// Operation of a send request. Keys are not validated.
 pub enum SendOp<'a, P: Provider> {
     /// A message.
     Send,
     /// A message with immediate data, in network order.
     SendImm([u8; 4]),
-    /// A message, after which the peer invalidates this key.
+    /// A message, and invalidation of this key of the peer.
     SendInv(u32),
-    /// A write to the peer's memory.
+    /// An RDMA write.
     Write {
-        /// Where to.
+        /// Remote address.
         addr: u64,
-        /// Under which key.
+        /// Remote key.
         rkey: u32,
     },
-    /// A write to the peer's memory which also ends a receive there.
+    /// An RDMA write with immediate data, which completes a receive of the peer.
     WriteImm {
-        /// Where to.
+        /// Remote address.
         addr: u64,
-        /// Under which key.
+        /// Remote key.
         rkey: u32,
         /// Immediate data, in network order.
         imm: [u8; 4],
     },
-    /// A read from the peer's memory.
+    /// An RDMA read.
     Read {
-        /// Where from.
+        /// Remote address.
         addr: u64,
-        /// Under which key.
+        /// Remote key.
         rkey: u32,
     },
-    /// A read from the peer's memory, after which this local key is invalidated.
+    /// An RDMA read, followed by invalidation of a local key.
     ReadInv {
-        /// Where from.
+        /// Remote address.
         addr: u64,
-        /// Under which key.
+        /// Remote key.
         rkey: u32,
-        /// The local key.
+        /// Local key to be invalidated.
         invalidate: u32,
     },
     /// An atomic compare and swap of 8 bytes of the peer's memory.
     CompareSwap {
-        /// Where.
+        /// Remote address.
         addr: u64,
-        /// Under which key.
+        /// Remote key.
         rkey: u32,
-        /// What it must be.
+        /// Value to compare with.
         compare: u64,
-        /// What it then becomes.
+        /// New value, if they are equal.
         swap: u64,
     },
     /// An atomic addition to 8 bytes of the peer's memory.
     FetchAdd {
-        /// Where.
+        /// Remote address.
         addr: u64,
-        /// Under which key.
+        /// Remote key.
         rkey: u32,
-        /// How much.
+        /// Value to add.
         add: u64,
     },
-    /// Make a local key invalid.
+    /// Invalidation of a local key.
     LocalInv(u32),
-    /// Make a memory region valid.
+    /// Registration of a memory region.
     RegMr {
         /// The region.
         mr: &'a Mr<P>,
         /// Its new key.
         key: u32,
-        /// What it permits.
+        /// Rights that the region grants.
         access: Access,
     },
 }
 
-/// Where a datagram goes.
+/// Destination of a datagram.
 pub struct Datagram<'a, P: Provider> {
-    /// The way.
+    /// Address handle.
     pub ah: &'a Ah<P>,
-    /// Number of the queue pair there.
+    /// Number of the destination's queue pair.
     pub qpn: u32,
-    /// Its key; with the top bit set, the key of our own queue pair is meant (IBA 10.2.5).
+    /// Q_Key; if the top bit is set, that of the sending queue pair is used (IBTA 10.2.5).
     pub qkey: u32,
-    /// Index of the partition key, for management datagrams.
+    /// Index of the P_Key, for management datagrams.
     pub pkey_index: u16,
 }
 
-/// Reads a field of the structure of type `$t` around a request.
+/// Reads a field of the structure of type `$t` that contains a request.
 macro_rules! around {
     ($wr:expr, $t:ident) => {
-        // SAFETY: By the invariant of `SendWr`, for the opcode matched on by the caller.
+        // SAFETY: The opcode, on which the caller has matched, implies this structure (invariant of
+        // `SendWr`).
         unsafe { &*container_of!(core::ptr::from_ref($wr), bindings::$t, wr) }
     };
 }
 
 impl<'a, P: Provider> SendWr<'a, P> {
-    /// The consumer's name for the request.
+    /// Returns the consumer's ID of the request.
     #[inline]
     pub fn wr_id(&self) -> u64 {
-        // SAFETY: Both variants of the union are 8 bytes (a pointer on 64-bit machines), and any
-        // bits are a valid `u64`; the consumer set one of them.
+        // SAFETY: Both variants of the union have 8 bytes (a pointer on 64-bit machines), and any
+        // bits are a valid `u64`; the consumer has set one of them.
         unsafe { *self.wr.__bindgen_anon_1.wr_id }
     }
 
-    /// The C opcode, `IB_WR_*`.
+    /// Returns the C opcode, `IB_WR_*`.
     #[inline]
     pub fn raw_opcode(&self) -> u32 {
         self.wr.opcode
@@ -274,40 +277,39 @@ impl<'a, P: Provider> SendWr<'a, P> {
         self.wr.send_flags & flag != 0
     }
 
-    /// Whether the request shall have a completion though it succeeds.
+    /// Returns whether the request has a completion if it succeeds.
     #[inline]
     pub fn signaled(&self) -> bool {
         self.has(bindings::ib_send_flags_IB_SEND_SIGNALED)
     }
 
-    /// Whether the peer's completion shall count as solicited.
+    /// Returns whether the peer's completion counts as solicited.
     #[inline]
     pub fn solicited(&self) -> bool {
         self.has(bindings::ib_send_flags_IB_SEND_SOLICITED)
     }
 
-    /// Whether it waits for all reads and atomics before it.
+    /// Returns whether the request waits for all preceding reads and atomics.
     #[inline]
     pub fn fence(&self) -> bool {
         self.has(bindings::ib_send_flags_IB_SEND_FENCE)
     }
 
-    /// Whether the data must be copied while posting; [`Self::sges`] then hold kernel addresses.
+    /// Returns whether the data is copied while posting; [`Self::sges`] then have kernel addresses.
     #[inline]
     pub fn inline(&self) -> bool {
         self.has(bindings::ib_send_flags_IB_SEND_INLINE)
     }
 
-    /// The local memory.
+    /// Returns the local memory.
     #[inline]
     pub fn sges(&self) -> Sges<'a> {
         // SAFETY: The consumer keeps the list as long as the request.
         unsafe { Sges::from_raw(self.wr.sg_list, self.wr.num_sge) }
     }
 
-    /// The bytes of a request that is [`inline`](Self::inline), piece by piece, in the front of
-    /// `room`. `None` if there is not enough room, a piece
-    /// that is nowhere, or if a process posted it.
+    /// Returns the data of an [`inline`](Self::inline) request as pieces, stored in `room`. `None`
+    /// if there is not enough room, a piece has no address, or a process posted the request.
     pub fn inline_data<'r>(&self, room: &'r mut [&'a [u8]]) -> Option<&'r [&'a [u8]]> {
         if self.user {
             return None;
@@ -318,8 +320,8 @@ impl<'a, P: Provider> SendWr<'a, P> {
             let len = usize::try_from(sge.length).ok()?;
             let addr = usize::try_from(sge.addr).ok()?;
             *piece = match core::ptr::NonNull::new(core::ptr::with_exposed_provenance_mut(addr)) {
-                // SAFETY: Devices without DMA of their own are given kernel addresses by the
-                // kernel, and the consumer keeps the bytes unchanged as long as the request.
+                // SAFETY: Kernel consumers pass kernel addresses to devices without DMA, and keep
+                // the data unchanged as long as the request.
                 Some(start) => unsafe { core::slice::from_raw_parts(start.as_ptr(), len) },
                 None if len == 0 => &[],
                 None => return None,
@@ -340,7 +342,7 @@ impl<'a, P: Provider> SendWr<'a, P> {
         unsafe { *self.wr.ex.invalidate_rkey }
     }
 
-    /// What to do. `EINVAL` for an opcode that kernel consumers do not have.
+    /// Returns the operation. `EINVAL` for an opcode that kernel consumers cannot use.
     #[inline]
     pub fn op(&self) -> Result<SendOp<'a, P>> {
         Ok(match self.wr.opcode {
@@ -348,7 +350,7 @@ impl<'a, P: Provider> SendWr<'a, P> {
             bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM => SendOp::SendImm(self.imm()),
             bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV => SendOp::SendInv(self.invalidate()),
             bindings::ib_wr_opcode_IB_WR_LOCAL_INV => SendOp::LocalInv(self.invalidate()),
-            // What follows lies in a larger structure, which a datagram's request is not.
+            // The opcodes below have a larger structure, which a datagram's request is not part of.
             _ if self.datagram => return Err(EINVAL),
             bindings::ib_wr_opcode_IB_WR_RDMA_WRITE => {
                 let r = around!(self.wr, ib_rdma_wr);
@@ -403,11 +405,11 @@ impl<'a, P: Provider> SendWr<'a, P> {
                     return Err(EINVAL);
                 }
                 SendOp::RegMr {
-                    // SAFETY: The consumer owns the region, which is one of the queue pair's
-                    // device, and keeps it until the request has completed.
+                    // SAFETY: The consumer owns the region, of the queue pair's device, and keeps
+                    // it until the request completes.
                     mr: unsafe { Mr::from_raw(r.mr) },
                     key: r.key,
-                    // CAST: flags, the sign has no meaning.
+                    // CAST: Flags, whose sign has no meaning.
                     access: Access::from_raw(r.access as u32),
                 }
             }
@@ -415,7 +417,8 @@ impl<'a, P: Provider> SendWr<'a, P> {
         })
     }
 
-    /// Where a datagram goes; `None` on a connected queue pair or without an address handle.
+    /// Returns the destination of a datagram; `None` on a connected queue pair or without an
+    /// address handle.
     #[inline]
     pub fn datagram(&self) -> Option<Datagram<'a, P>> {
         if !self.datagram {
@@ -423,8 +426,8 @@ impl<'a, P: Provider> SendWr<'a, P> {
         }
         let r = around!(self.wr, ib_ud_wr);
         Some(Datagram {
-            // SAFETY: The consumer keeps the handle, which is one of the queue pair's device,
-            // until the request has completed.
+            // SAFETY: The consumer keeps the handle, of the queue pair's device, until the request
+            // completes.
             ah: unsafe { Ah::from_raw_opt(r.ah) }?,
             qpn: r.remote_qpn,
             qkey: r.remote_qkey,
@@ -433,12 +436,12 @@ impl<'a, P: Provider> SendWr<'a, P> {
     }
 }
 
-/// A chain of receive requests, an iterator.
+/// Iterator over a chain of receive requests.
 ///
 /// # Invariants
 ///
-/// `next` is null or a request of the chain, all of which live for `'a`. `stopped` is null or one
-/// of them too.
+/// `next` is null or a request of the chain, all of which are valid for `'a`. `stopped` is null or
+/// one of them.
 pub struct RecvWrs<'a> {
     next: *const bindings::ib_recv_wr,
     stopped: *const bindings::ib_recv_wr,
@@ -448,10 +451,10 @@ pub struct RecvWrs<'a> {
 impl RecvWrs<'_> {
     /// # Safety
     ///
-    /// `head` is a chain that was posted, and lives for `'a`.
+    /// `head` must be a chain that was posted and is valid for `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(head: *const bindings::ib_recv_wr) -> Self {
-        // INVARIANT: The contract of this function, which says the same.
+        // INVARIANT: Guaranteed by the caller (contract of this function).
         Self {
             next: head,
             stopped: head,
@@ -459,7 +462,7 @@ impl RecvWrs<'_> {
         }
     }
 
-    /// The request taken last, or the first if none was taken.
+    /// Returns the last request returned, or the first if none was.
     #[inline]
     pub(crate) fn stopped_at(&self) -> *const bindings::ib_recv_wr {
         self.stopped
@@ -471,7 +474,7 @@ impl<'a> Iterator for RecvWrs<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<RecvWr<'a>> {
-        // SAFETY: By the type invariant.
+        // SAFETY: Null or a valid request (type invariant).
         let wr = unsafe { self.next.as_ref() }?;
         self.stopped = wr;
         self.next = wr.next;
@@ -485,15 +488,15 @@ pub struct RecvWr<'a> {
 }
 
 impl<'a> RecvWr<'a> {
-    /// The consumer's name for the request.
+    /// Returns the consumer's ID of the request.
     #[inline]
     pub fn wr_id(&self) -> u64 {
-        // SAFETY: Both variants of the union are 8 bytes (a pointer on 64-bit machines), and any
-        // bits are a valid `u64`; the consumer set one of them.
+        // SAFETY: Both variants of the union have 8 bytes (a pointer on 64-bit machines), and any
+        // bits are a valid `u64`; the consumer has set one of them.
         unsafe { *self.wr.__bindgen_anon_1.wr_id }
     }
 
-    /// The local memory.
+    /// Returns the local memory.
     #[inline]
     pub fn sges(&self) -> Sges<'a> {
         // SAFETY: The consumer keeps the list as long as the request.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of another driver, which a process hands over as a file.
+//! DMA-bufs: memory that a process passes to us as a file.
 //!
-//! Only buffers that their exporter never moves are taken, and only those in memory: the
-//! CPU is our DMA engine. They are mapped in the kernel as long as the [`DmaBuf`] lives.
+//! Only buffers whose exporter never moves them are accepted, and only those in system memory: the
+//! CPU copies the data, as there is no DMA engine. A buffer is mapped in the kernel while its
+//! [`DmaBuf`] exists.
 //!
 //! C header: `include/linux/dma-buf.h`.
 
@@ -14,35 +15,35 @@ use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 
-/// A part of a buffer of another driver's, mapped in the kernel, to which the CPU has access.
+/// Part of a DMA-buf, mapped in the kernel and prepared for CPU access.
 ///
 /// # Invariants
 ///
-/// `access` is to a mapping in memory, which has the `len` bytes at `start`.
+/// `_access` is to a mapping in system memory that contains the `len` bytes at `start`.
 pub struct DmaBuf {
-    // For its drop.
+    // Its drop ends the access.
     _access: Access,
     start: usize,
     len: usize,
 }
 
 impl DmaBuf {
-    /// The `len` bytes at `offset` of the buffer behind the current process's file `fd`.
+    /// Maps the `len` bytes at `offset` of the DMA-buf behind `fd`, a file of the current process.
     /// May sleep.
     ///
     /// # Errors
     ///
-    /// `EBADF` if there is no such file; `EINVAL` if it is no such buffer, for no bytes,
-    /// or for more than it has; `EOPNOTSUPP` if it is not in memory or does not stay
-    /// there; those of the exporter.
+    /// `EBADF` if there is no such file; `EINVAL` if it is not a DMA-buf, `len` is zero, or the
+    /// range exceeds the buffer; `EOPNOTSUPP` if the buffer may move, or is not in system memory;
+    /// those of the exporter.
     pub fn get(fd: i32, offset: u64, len: u64) -> Result<Self> {
         let (offset, len) = (usize::try_from(offset)?, usize::try_from(len)?);
         let end = offset.checked_add(len).ok_or(EINVAL)?;
-        // SAFETY: The function takes any number.
+        // SAFETY: The function accepts any number.
         let buf = from_err_ptr(unsafe { bindings::rdma_helper_dma_buf_get(fd) })?;
-        // INVARIANT: The function has returned a reference.
+        // INVARIANT: The function returned a reference.
         let buf = Held(NonNull::new(buf).ok_or(EBADF)?);
-        // SAFETY: We hold the buffer.
+        // SAFETY: `buf` holds a reference.
         let (size, moves) = unsafe {
             (
                 bindings::rdma_helper_dma_buf_size(buf.0.as_ptr()),
@@ -55,19 +56,19 @@ impl DmaBuf {
         if moves {
             return Err(unsupported());
         }
-        // SAFETY: All zero is an empty mapping.
+        // SAFETY: A zeroed structure is an empty mapping.
         let empty = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
         let mut map = KBox::new(empty, GFP_KERNEL)?;
-        // SAFETY: We hold the buffer, and the mapping is ours to fill.
+        // SAFETY: `buf` holds a reference, and `map` is writable.
         to_result(unsafe { bindings::rdma_helper_dma_buf_vmap(buf.0.as_ptr(), &mut *map) })?;
-        // INVARIANT: It was just filled in.
+        // INVARIANT: The function filled in the mapping.
         let mapped = Mapped { map, buf };
-        // SAFETY: It is a mapping.
+        // SAFETY: `map` is a mapping (invariant of `Mapped`).
         let base = unsafe { bindings::rdma_helper_iosys_map_memory(&*mapped.map) } as usize;
         if base == 0 {
             return Err(unsupported());
         }
-        // INVARIANT: The bytes are within the buffer, as checked.
+        // INVARIANT: The range lies within the buffer, as checked.
         Ok(Self {
             _access: Access::begin(mapped)?,
             start: base.wrapping_add(offset),
@@ -75,83 +76,83 @@ impl DmaBuf {
         })
     }
 
-    /// The kernel's address of the first byte; the others follow it.
+    /// Returns the kernel address of the first byte. The bytes are contiguous.
     pub fn start(&self) -> usize {
         self.start
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes; never so.
+    /// Returns whether the length is zero, which never is the case.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// The CPU's access to a mapped buffer.
+/// CPU access to a mapped DMA-buf.
 ///
 /// # Invariants
 ///
-/// The access has begun, and not ended.
+/// The access has begun and not ended.
 struct Access(Mapped);
 
 impl Access {
-    /// Begins it. May sleep.
+    /// Begins the access. May sleep.
     ///
     /// # Errors
     ///
     /// Those of the exporter; the access has not begun then.
     fn begin(mapped: Mapped) -> Result<Self> {
-        // SAFETY: We hold the buffer.
+        // SAFETY: `buf` holds a reference.
         to_result(unsafe { bindings::rdma_helper_dma_buf_begin(mapped.buf.0.as_ptr()) })?;
-        // INVARIANT: Just begun.
+        // INVARIANT: The access has begun.
         Ok(Self(mapped))
     }
 }
 
 impl Drop for Access {
     fn drop(&mut self) {
-        // An exporter that cannot end the access has nothing that we could do.
-        // SAFETY: By the type invariant; nobody uses the memory through us any more.
+        // An error has no consequence: the mapping is removed in any case.
+        // SAFETY: The access has begun (type invariant), and nothing uses the memory any more.
         let _ = unsafe { bindings::rdma_helper_dma_buf_end(self.0.buf.0.as_ptr()) };
     }
 }
 
-/// A buffer that is mapped in the kernel.
+/// A DMA-buf that is mapped in the kernel.
 ///
 /// # Invariants
 ///
-/// `map` is a mapping of all of `buf`.
+/// `map` is a mapping of the whole `buf`.
 struct Mapped {
     map: KBox<bindings::iosys_map>,
     buf: Held,
 }
 
-// SAFETY: Any task may unmap and release it.
+// SAFETY: The buffer may be unmapped and released by any task.
 unsafe impl Send for Mapped {}
 // SAFETY: Nothing is written through a shared reference.
 unsafe impl Sync for Mapped {}
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; nobody uses the mapping any more.
+        // SAFETY: `map` is a mapping of `buf` (type invariant), and nothing uses it any more.
         unsafe { bindings::rdma_helper_dma_buf_vunmap(self.buf.0.as_ptr(), &mut *self.map) };
     }
 }
 
-/// A reference to a buffer.
+/// A reference to a DMA-buf.
 ///
 /// # Invariants
 ///
-/// We own the reference.
+/// It owns the reference.
 struct Held(NonNull<bindings::dma_buf>);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The reference is owned (type invariant).
         unsafe { bindings::rdma_helper_dma_buf_put(self.0.as_ptr()) };
     }
 }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a process that is not pinned: pages come when they are wanted, and the
-//! kernel takes them back when it wants them.
+//! On-demand memory: pages of a process that are not pinned. They are faulted in when needed, and
+//! the kernel may reclaim them.
 //!
 //! An [`OnDemand`] is a short range of a process's addresses, with a table of all its pages; a
-//! [`Chunked`] is a long one, or all of them, with tables of those that are used. Both are used in
-//! two ways:
+//! [`Chunked`] is a long range or the whole address space, with tables of the parts that are used.
+//! Both are used in two ways:
 //!
-//! * [`OnDemand::with`], in any context: uses pages that are there, and says so if one is
-//!   not;
-//! * [`OnDemand::fault_in`], which may sleep: brings pages in, so that a later `with`
-//!   finds them, if it comes before the kernel takes them back.
+//! * [`OnDemand::with`], in any context, accesses present pages, and fails if one is absent;
+//! * [`OnDemand::fault_in`], which may sleep, faults pages in, so that a later `with` finds them
+//!   unless the kernel has reclaimed them in between.
 //!
-//! What is there is kept in a table of our own behind a spinlock, since the one of
-//! `struct ib_umem_odp` is behind a mutex, which softirqs cannot take:
+//! Present pages are recorded in a separate table behind a spinlock, because the list of `struct
+//! ib_umem_odp` is protected by a mutex, which softirqs cannot take:
 //!
 //! ```text
 //!   fault_in ---> core: page table walk, umem_mutex ---> table <--- with
@@ -23,18 +22,17 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `pages` | which pages are there |
-//! | `raw` | the core's structure, and what is done with it |
-//! | `chunked` | large ranges, and the whole address space |
-//! | `uses` | the end of memory while somebody brings pages in |
+//! | `pages` | the table of present pages |
+//! | `raw` | the core's structure and its functions |
+//! | `chunked` | long ranges and the whole address space |
+//! | `uses` | the end of memory of which pages are being faulted in |
 //!
 //! # Locks
 //!
-//! `ib_umem_odp::umem_mutex`, then the table's lock. Nothing is allocated under either:
-//! the kernel may invalidate in order to free memory.
+//! `ib_umem_odp::umem_mutex`, then the table's lock. Nothing is allocated under either: the kernel
+//! may invalidate pages in order to free memory.
 //!
-//! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/mmu_notifier.h`,
-//! `include/linux/hmm.h`.
+//! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/mmu_notifier.h`, `include/linux/hmm.h`.
 
 mod chunked;
 mod pages;
@@ -50,7 +48,10 @@ use self::uses::Ends;
 use self::uses::Use;
 use crate::accounted;
 use crate::bindings;
+use crate::edge::umem::Umem as Fields;
+use crate::edge::View;
 use crate::gate::word::Word;
+use crate::module::Resident;
 use crate::new_spinlock_irq;
 use crate::provider::unsupported;
 use crate::provider::Access;
@@ -68,29 +69,29 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 
-/// A page is not there, or not for writing.
+/// A page is absent, or present but not writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absent;
 
-/// What is to be done with pages.
+/// Intended access to pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// Nothing: they need not be there.
+    /// None: the pages need not be present.
     Nothing,
-    /// Reading.
+    /// Read.
     Read,
-    /// Writing, and reading.
+    /// Write, or read and write.
     Write,
 }
 
-/// Memory of a process that comes on demand.
+/// On-demand memory of a process.
 ///
-/// Call [`OnDemand::release`] before dropping it where one must not sleep.
+/// Call [`OnDemand::release`] before dropping it in a context that must not sleep.
 ///
 /// # Invariants
 ///
-/// Until it has ended ([`Ends`]), `umem` is a `struct ib_umem_odp` that we own, with pages of
-/// `PAGE_SIZE`, whose `private` is `mirror`. The mirror has an entry for each of its pages.
+/// Until it has ended ([`Ends`]), `umem` is a `struct ib_umem_odp` that this owns, with pages of
+/// `PAGE_SIZE` and `private` set to `mirror`. The mirror has an entry for each of its pages.
 pub struct OnDemand {
     umem: NonNull<bindings::ib_umem_odp>,
     uses: Word,
@@ -99,67 +100,75 @@ pub struct OnDemand {
     len: usize,
     offset: usize,
     writable: bool,
+    /// The notifier is the module's code.
+    _resident: Resident,
 }
 
-// SAFETY: Any task may release the memory and bring pages in.
+// SAFETY: Any task may release the memory and fault pages in.
 unsafe impl Send for OnDemand {}
-// SAFETY: What changes is behind the umem's mutex or the mirror's lock.
+// SAFETY: Changing data is protected by the umem's mutex or the mirror's lock.
 unsafe impl Sync for OnDemand {}
 
-/// Which pages are there.
+/// The table of present pages.
 ///
 /// # Invariants
 ///
-/// While `pages` is locked, every page in it that is there is one which the process maps,
-/// for writing if it says so: who changes the mapping calls [`invalidate`] first, and waits
-/// for it.
+/// While `pages` is locked, the process maps each page that is recorded as present, and maps it
+/// writable if it is recorded as writable: before the mapping changes, the kernel calls
+/// [`invalidate`] and waits for it.
 #[pin_data]
 struct Mirror {
     #[pin]
     pages: SpinLockIrq<Pages>,
 }
 
-/// Part of the module that uses it, as all of this crate is; hence no `static`.
+/// Part of the module that uses it, like all code of this crate; hence not a `static`.
 const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifier_ops {
     invalidate: Some(invalidate),
-    // SAFETY: All zero is none of the other operations.
+    // SAFETY: In a zeroed structure, the other operations are absent.
     ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
 };
 
 impl OnDemand {
-    /// The `len` bytes at `addr` of the current process, none of which is there yet. May
-    /// sleep.
+    /// Creates on-demand memory from `len` bytes at `addr` of the current process. No page is
+    /// present at first. May sleep. `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no bytes; `EOVERFLOW` for an end beyond the address space; `ENOMEM`;
-    /// `EINTR` if the process is being killed; `EOPNOTSUPP` if the kernel has no paging
-    /// on demand.
-    pub fn get<P: Provider>(dev: &Device<P>, addr: u64, len: u64, access: Access) -> Result<Self> {
+    /// `EINVAL` if `len` is zero; `EOVERFLOW` if the end is beyond the address space; `ENOMEM`;
+    /// `EINTR` if the process is being killed; `EOPNOTSUPP` if the kernel does not support
+    /// on-demand paging.
+    pub fn get<P: Provider>(
+        resident: Resident,
+        dev: &Device<P>,
+        addr: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Self> {
         if !Self::is_supported() {
             return Err(unsupported());
         }
         let addr = usize::try_from(addr).map_err(|_| EINVAL)?;
         let len = usize::try_from(len).map_err(|_| EINVAL)?;
-        // CAST: flags, whose sign has no meaning.
-        // SAFETY: The device is registered, and the table lives for ever. The function
-        // checks the other arguments.
+        // CAST: Flags, whose sign has no meaning.
+        // SAFETY: The device is registered (`Device`), and the operations are a constant of the
+        // module, which `resident` keeps. The function checks the other arguments.
         let umem = from_err_ptr(unsafe {
             bindings::rdma_helper_odp_get(dev.as_raw(), addr, len, access.raw() as i32, OPS)
         })?;
         let umem = Owned(NonNull::new(umem).ok_or(ENOMEM)?);
-        // SAFETY: It is ours, and these fields stay as they are.
+        // SAFETY: `umem` owns the object; these fields do not change.
         let (start, end, shift, c) = unsafe {
             let umem = umem.0.as_ptr();
             (
                 bindings::rdma_helper_odp_start(umem),
                 bindings::rdma_helper_odp_end(umem),
                 (*umem).page_shift,
-                &(*umem).umem,
+                Fields::view(&raw mut (*umem).umem),
             )
         };
-        let (len, offset, writable) = (c.length, c.address & (PAGE_SIZE - 1), c.writable() != 0);
-        // CAST: a small number.
+        let (len, offset, writable) = (c.length(), c.address() & (PAGE_SIZE - 1), c.writable());
+        // CAST: A small number.
         if shift != PAGE_SHIFT as u32 {
             return Err(EINVAL);
         }
@@ -171,9 +180,9 @@ impl OnDemand {
             }),
             accounted::GFP,
         )?;
-        // SAFETY: The mirror outlives the notifier, which is ours.
+        // SAFETY: The mirror outlives the notifier, which `end` removes first.
         unsafe { umem.set_private::<Mirror>(&*mirror) };
-        // INVARIANT: As just made.
+        // INVARIANT: Established above.
         Ok(Self {
             umem: umem.release(),
             uses: Word::new(),
@@ -182,43 +191,44 @@ impl OnDemand {
             len,
             offset,
             writable,
+            _resident: resident,
         })
     }
 
-    /// Whether so many bytes are better kept in chunks ([`Chunked`]). A shorter range costs no more
-    /// than one chunk.
+    /// Returns whether memory of `len` bytes should be kept in chunks ([`Chunked`]). The table of a
+    /// shorter range is no larger than that of one chunk.
     pub const fn is_long(len: u64) -> bool {
         len > chunked::CHUNK
     }
 
-    /// Whether this kernel has paging on demand.
+    /// Returns whether the kernel supports on-demand paging.
     pub const fn is_supported() -> bool {
         cfg!(CONFIG_INFINIBAND_ON_DEMAND_PAGING)
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes; never so.
+    /// Returns whether the length is zero, which never is the case.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where in the first page it begins, in bytes.
+    /// Returns the offset of the memory in its first page, in bytes.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Whether the device may write to it.
+    /// Returns whether the device may write to the memory.
     pub fn writable(&self) -> bool {
         self.writable
     }
 
-    /// Lets `f` use pages. It gets the kernel's addresses of all pages, of which only
-    /// those in `wanted` mean anything, and those may be used while it runs; for writing
-    /// if `touch` says so. It runs under a spinlock with interrupts off. Any context.
+    /// Calls `f` with the kernel addresses of all pages. Only the pages in `wanted` are valid,
+    /// while `f` runs; they are writable if `touch` says so. `f` runs under a spinlock with
+    /// interrupts disabled. Any context.
     ///
     /// # Errors
     ///
@@ -234,14 +244,14 @@ impl OnDemand {
         Ok(f(pages.addresses()))
     }
 
-    /// Brings pages in, and says how many came. Without `fault`, only those come that the
-    /// process has in memory. May sleep, for long.
+    /// Faults pages in and returns their number. Without `fault`, only pages that the process has
+    /// in memory are made present. May sleep, and take long.
     ///
     /// # Errors
     ///
-    /// `EFAULT` if the process has no such memory, or none it may write to and `touch` is
-    /// to write; `EINVAL` if the process is gone or the memory was released; `EBUSY` if
-    /// the process changes its mappings all the time.
+    /// `EFAULT` if the process does not map the memory, or not writable though `touch` is a write;
+    /// `EINVAL` if the process is gone or the memory was released; `EBUSY` if the process changes
+    /// its mappings continually.
     pub fn fault_in(&self, wanted: Range<usize>, touch: Touch, fault: bool) -> Result<usize> {
         let write = match touch {
             Touch::Nothing => return Ok(0),
@@ -252,28 +262,29 @@ impl OnDemand {
             return Err(EFAULT);
         }
         let _use = Use::of(self).ok_or(EINVAL)?;
-        // SAFETY: By the type invariant, as it is in use.
+        // SAFETY: While it is used it has not ended, so `umem` is valid, and not implicit (type
+        // invariant).
         unsafe {
             raw::bring(self.umem.as_ptr(), wanted, write, fault, |index, page| {
-                // INVARIANT: The process maps it while `bring` tells of it.
+                // INVARIANT: The process maps the page while `bring` reports it.
                 self.mirror.pages.lock().note(index, page);
             })
         }
     }
 
-    /// Gives the memory back: no more pages come. Those that are there, and whatever pages that are
-    /// being brought in need, go when nobody brings pages in any more. May sleep, but not the
-    /// second time.
+    /// Releases the memory: no more pages become present. Pages that are present, and the memory
+    /// itself, are released at once if no `fault_in` runs, otherwise when the last of them ends, for
+    /// which this does not wait. May sleep; a second call does not.
     pub fn release(&self) {
         if !self.released.xchg(true, Full) {
             uses::close(self);
         }
     }
 
-    /// As [`Umem::check_rereg`](super::Umem::check_rereg).
+    /// See [`Umem::check_rereg`](super::Umem::check_rereg).
     pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
         let _use = Use::of(self).ok_or(EINVAL)?;
-        // SAFETY: By the type invariant, as it is in use.
+        // SAFETY: While it is used it has not ended, so `umem` is valid (type invariant).
         unsafe { raw::check_rereg(self.umem, mask, access) }
     }
 }
@@ -285,8 +296,9 @@ impl Ends for OnDemand {
 
     fn end(&self) {
         let umem = self.umem.as_ptr();
-        // SAFETY: By the type invariant it was ours until now. The process maps its pages while the
-        // notifier stands. Afterwards that does not run any more, so the mirror may go.
+        // SAFETY: The umem was owned until now (type invariant), and this is called once. The
+        // process maps the pages while the notifier is registered. `odp_release` waits until it
+        // does not run any more, so the mirror may be freed afterwards.
         unsafe {
             bindings::rdma_helper_odp_lock(umem);
             self.mirror.forget(0..usize::MAX);
@@ -303,17 +315,17 @@ impl Drop for OnDemand {
 }
 
 impl Mirror {
-    /// Forgets pages, some of which need not exist.
+    /// Records pages as absent. Indices without a page are ignored.
     ///
     /// # Safety
     ///
-    /// The umem's mutex is held, and the process maps the pages still.
+    /// The umem's mutex must be held, and the process must still map the pages.
     unsafe fn forget(&self, gone: Range<usize>) {
         let mut next = gone.start;
         loop {
             let forgotten = self.pages.lock().forget(&mut next, gone.end);
             match forgotten {
-                // SAFETY: The process maps these pages (contract).
+                // SAFETY: The process maps these pages (contract of this function).
                 Some(pages) => unsafe { pages.tell() },
                 None => return,
             }
@@ -321,22 +333,23 @@ impl Mirror {
     }
 }
 
-/// The kernel is about to change what the process maps in a range. May sleep if the range
-/// says so; the pages are not used any more when it returns.
+/// Called by the kernel before it changes what the process maps in a range. May sleep if the range
+/// permits it. The pages are not used any more when it returns.
 ///
 /// # Safety
 ///
-/// For the memory management to call, about the notifier of an [`OnDemand`].
+/// Only for the memory management, for the notifier of an [`OnDemand`].
 unsafe extern "C" fn invalidate(
     notifier: *mut bindings::mmu_interval_notifier,
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
 ) -> bool {
-    // SAFETY: The arguments are those that the memory management calls a notifier with (contract),
-    // before the process's pages change. `raw::invalidate` holds the umem's mutex around the closure.
+    // SAFETY: The arguments are those of a call of a notifier by the memory management (contract of
+    // this function), before the process's pages change. `raw::invalidate` holds the umem's mutex
+    // around the closure.
     unsafe {
         raw::invalidate(notifier, range, seq, |private, _, gone| {
-            // Set by `get`, after the notifier; until then there are no pages.
+            // `get` sets it after the notifier is registered; before that no page is present.
             if let Some(mirror) = private.cast::<Mirror>().as_ref() {
                 mirror.forget(gone);
             }

@@ -1,78 +1,78 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which packets that arrive one by one may go on as one buffer.
+//! Generic receive offload (GRO): which received packets are chained into one buffer.
 //!
-//! A network card's driver hands the stack packet after packet. Those of one flow can be
-//! chained, each left as it is, so that the stack is crossed once for all of them. What
-//! is decided here is which: those that can be told apart again without loss, by us or by
-//! whoever forwards the buffer after all, and behind which others may be expected soon.
+//! The driver of a network card passes packets to the stack one by one. Packets of one flow can be
+//! chained, each unchanged, so that they pass through the stack once. This file decides which:
+//! those that can be segmented again without loss, by the receiver or when the buffer is forwarded,
+//! and that are likely to be followed by others soon.
 //!
-//! Taking apart works by the first packet: its IPv4 ident is counted up, or left alone if
-//! the chain says so, and whoever asks for the longest packet asks the first one. All
-//! else is each packet's own.
+//! Segmentation follows the first packet: IPv4 IDs count up from it, or are left alone if the chain
+//! says so, and the maximum packet size is that of the first one. Everything else is taken from
+//! each packet.
 //!
-//! Source: `Documentation/networking/segmentation-offloads.rst`, `include/net/gro.h`
-//! (what must be the same), IBTA annex A17.9 (RoCEv2 header fields).
+//! Source: `Documentation/networking/segmentation-offloads.rst`, `include/net/gro.h` (fields that
+//! must be equal), IBTA annex A17.9 (RoCEv2 header fields).
 
 use super::opcode::{Opcode, Operation, Transport};
 
-/// How many bytes behind the UDP header are looked at: those of the BTH.
+/// Number of bytes examined behind the UDP header: those of the BTH.
 pub const LOOK: usize = 12;
-/// Most packets in a chain. With 1 KiB of payload each, one more would make the first
-/// one's IP header speak of more than 64 KiB.
+/// Maximum number of packets in a chain. With 1 KiB of payload each, one more would make the length
+/// in the first IP header exceed 64 KiB.
 pub const MOST: u16 = 62;
 
-/// Bytes of an IPv4 header without options, and of an IPv6 header.
+/// Lengths of an IPv4 header without options, and of an IPv6 header.
 const IP_LEN: [usize; 2] = [20, 40];
 const UDP_LEN: usize = 8;
-/// The two bits of a traffic class that are about congestion; both: it was met.
+/// The two ECN bits of a traffic class; both set: congestion experienced.
 const CONGESTED: u8 = 3;
-/// The bit of the BTH's ninth byte that asks for an acknowledgement.
+/// The AckReq bit, in the ninth byte of the BTH.
 const ACK_REQ: u8 = 0x80;
 
-/// A packet that has arrived.
+/// A received packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// Its bytes from the IP header to the end of the UDP header, wherever that is, and
-    /// [`LOOK`] more. It is not a fragment.
+    /// Its bytes from the IP header to the end of the UDP header, and [`LOOK`] more. It is not a
+    /// fragment.
     pub headers: &'a [u8],
-    /// Bytes from the IP header to its end.
+    /// Length in bytes, from the IP header.
     pub len: usize,
 }
 
-/// Packets that have arrived before, between the same addresses and ports, and wait.
+/// Waiting packets, which were received before, between the same addresses and ports.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain<'a> {
-    /// IP and UDP headers of the first one.
+    /// IP and UDP headers of the first packet.
     pub headers: &'a [u8],
-    /// How many there are.
+    /// Number of packets.
     pub count: u16,
-    /// Bytes of all of them, with the IP and UDP headers of the first one only.
+    /// Length of all packets in bytes, with the IP and UDP headers of the first one only.
     pub len: usize,
-    /// Whether they have one IPv4 ident, the same. Means nothing of a single one.
+    /// Whether all packets have the same IPv4 ID. Undefined for a single packet.
     pub same_ident: bool,
 }
 
-/// What is to become of a packet.
+/// What is done with a received packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a packet has to go somewhere"]
 pub enum Step {
-    /// It goes on by itself, behind what waits.
+    /// The waiting packets are passed on, then this one.
     Alone,
-    /// What waits goes on, and this one waits instead.
+    /// The waiting packets are passed on, and this one waits.
     Wait,
-    /// It joins those that wait.
+    /// The packet joins the waiting ones.
     Join {
-        /// Whether they have one IPv4 ident, the same; otherwise it counts up.
+        /// Whether all packets have the same IPv4 ID; otherwise it counts up.
         same_ident: bool,
-        /// Whether all of them go on now.
+        /// Whether the chain is passed on now.
         last: bool,
     },
 }
 
-/// What becomes of a packet when `chain` waits, or nothing.
+/// Decides about a packet, while `chain` waits, or nothing.
 ///
-/// Who asks for an answer, or is the end of one, keeps nobody waiting.
+/// A packet that requests a response, or ends one, is not delayed.
 #[inline]
 pub fn step(new: &Arrival<'_>, chain: Option<&Chain<'_>>) -> Step {
     let Some((outer, bth)) = split(new.headers) else {
@@ -92,7 +92,7 @@ pub fn step(new: &Arrival<'_>, chain: Option<&Chain<'_>>) -> Step {
     }
 }
 
-/// IP and UDP headers, and the BTH.
+/// Splits off IP and UDP headers, and the BTH.
 #[inline]
 fn split(headers: &[u8]) -> Option<(&[u8], &[u8; LOOK])> {
     let ip_len = match headers.first()? {
@@ -104,7 +104,7 @@ fn split(headers: &[u8]) -> Option<(&[u8], &[u8; LOOK])> {
     Some((outer, rest.try_into().ok()?))
 }
 
-/// Whether a packet that may be in a chain is the end of it. `None` if it may not.
+/// Returns whether a packet that may be chained ends the chain. `None` if it must not be chained.
 #[inline]
 fn judge(outer: &[u8], bth: &[u8; LOOK], len: usize) -> Option<bool> {
     let (ip, udp) = outer.split_last_chunk::<UDP_LEN>()?;
@@ -112,12 +112,12 @@ fn judge(outer: &[u8], bth: &[u8; LOOK], len: usize) -> Option<bool> {
         20 => *ip.get(1)?,
         _ => *ip.get(1)? >> 4,
     };
-    // Marks are rare, and each is to be seen in its place.
+    // Congestion marks are rare, and must be seen for each packet.
     if class & CONGESTED == CONGESTED {
         return None;
     }
     let [_, _, _, _, len_high, len_low, sum_high, sum_low] = *udp;
-    // A checksum would have to be made anew for the whole.
+    // A checksum would have to be recomputed for the chain.
     if [sum_high, sum_low] != [0, 0] {
         return None;
     }
@@ -128,7 +128,7 @@ fn judge(outer: &[u8], bth: &[u8; LOOK], len: usize) -> Option<bool> {
     let opcode = Opcode::try_from(opcode).ok()?;
     let ends = match (opcode.transport(), opcode.operation()) {
         (Transport::Cnp, _) | (_, Operation::Acknowledge | Operation::AtomicAcknowledge) => true,
-        // Nobody is asked for an answer.
+        // No response is requested.
         (Transport::Uc | Transport::Ud, _) | (_, Operation::ReadResponse) => {
             opcode.position().is_end()
         }
@@ -137,13 +137,13 @@ fn judge(outer: &[u8], bth: &[u8; LOOK], len: usize) -> Option<bool> {
     Some(ends)
 }
 
-/// Whether there is one ident, the same, once a packet of `len` bytes has joined. `None` if
-/// it may not.
+/// Returns whether all packets have the same IPv4 ID after a packet of `len` bytes has joined.
+/// `None` if it must not join.
 #[inline]
 fn join(outer: &[u8], len: usize, chain: &Chain<'_>) -> Option<bool> {
     let first = chain.headers.get(..outer.len())?;
     let ip_len = outer.len().checked_sub(UDP_LEN)?;
-    // The length in the UDP header.
+    // Length in the UDP header.
     let longest = first.get(ip_len..)?.get(4..)?.first_chunk()?;
     let longest = usize::from(u16::from_be_bytes(*longest));
     let all = chain.len.checked_add(len)?.checked_sub(outer.len())?;
@@ -155,11 +155,11 @@ fn join(outer: &[u8], len: usize, chain: &Chain<'_>) -> Option<bool> {
         return None;
     }
     if ip_len == IP_LEN[1] {
-        // Version, class and flow label; protocol and hop limit.
+        // Version, traffic class and flow label; protocol and hop limit.
         let same = first.get(..4)? == outer.get(..4)? && first.get(6..8)? == outer.get(6..8)?;
         return same.then_some(false);
     }
-    // Version and class; flags, time to live and protocol.
+    // Version and type of service; flags, time to live and protocol.
     if first.get(..2)? != outer.get(..2)? || first.get(6..10)? != outer.get(6..10)? {
         return None;
     }

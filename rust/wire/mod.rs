@@ -11,11 +11,11 @@
 //! * [`headers`]: the base and extension headers as plain values;
 //! * [`packet`]: a whole packet, parsed once into a value that is valid, and
 //!   headers written back;
-//! * [`outer`]: IP and UDP headers of what is sent;
+//! * [`outer`]: IP and UDP headers of packets to be sent;
 //! * [`psn`]: numbers that wrap at 24 bits;
 //! * [`timer`]: the two coded times of the transport;
 //! * [`icrc`]: which bytes the invariant CRC covers, and how;
-//! * [`gro`]: which packets that arrive one by one may go on as one buffer.
+//! * [`gro`]: which received packets are chained into one buffer.
 //!
 //! Source: IBTA Architecture Specification volume 1, chapter 9 ("Transport
 //! layer") and annexes A14 (XRC), A17 (RoCEv2), A19 (memory placement

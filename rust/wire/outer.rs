@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! IP and UDP headers in front of a RoCEv2 packet that is to be sent.
+//! IP and UDP headers of RoCEv2 packets to be sent.
 //!
-//! They are written as the ICRC sees them, with ones in all that routers may change, and
-//! by words, since each packet has them. Behind the ICRC a [`Variable`] puts in the true
-//! values. The checksum of the IPv4 header is left to who sends, and UDP has none.
+//! They are first written as the ICRC covers them, with ones in all fields that routers may change,
+//! and by words, because every packet has them. After the ICRC was computed, a [`Variable`] sets
+//! the actual values. The sender computes the checksum of the IPv4 header; UDP has none.
 //!
 //! Source: RFC 791, 768, 8200; IBTA annex A17.
 
@@ -12,13 +12,13 @@ use super::ROCE_V2_UDP_PORT;
 
 /// Length in bytes of an IPv4 and a UDP header.
 const V4_LEN: usize = 28;
-/// The same of an IPv6 and a UDP header.
+/// Length in bytes of an IPv6 and a UDP header.
 const V6_LEN: usize = 48;
 const PROTOCOL_UDP: u8 = 17;
 /// The "don't fragment" bit.
 const DONT_FRAGMENT: u16 = 0x4000;
 
-/// Writes those of an IPv4 packet of `total` bytes. `None` if so few cannot be.
+/// Writes the headers of an IPv4 packet of `total` bytes. `None` if it is shorter than its headers.
 #[inline]
 pub fn write_ipv4(
     outer: &mut [u8; V4_LEN],
@@ -41,7 +41,7 @@ pub fn write_ipv4(
     Some(())
 }
 
-/// Writes those of an IPv6 packet of `total` bytes. `None` if so few cannot be.
+/// Writes the headers of an IPv6 packet of `total` bytes. `None` if it is shorter than its headers.
 #[inline]
 pub fn write_ipv6(
     outer: &mut [u8; V6_LEN],
@@ -69,19 +69,19 @@ fn udp(src_port: u16, len: u16) -> [u8; 8] {
     words.to_be_bytes()
 }
 
-/// What routers may change of a packet.
+/// Fields that routers may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Variable {
     /// Traffic class, or type of service.
     pub class: u8,
-    /// Flow label of 20 bits; of IPv6 alone.
+    /// Flow label of 20 bits; only for IPv6.
     pub flow_label: u32,
     /// Hop limit, or time to live.
     pub hop_limit: u8,
 }
 
 impl Variable {
-    /// Puts it into an IPv4 header.
+    /// Sets the fields of an IPv4 header.
     #[inline]
     pub fn put_ipv4(self, outer: &mut [u8; V4_LEN]) {
         outer[1] = self.class;
@@ -90,7 +90,7 @@ impl Variable {
         outer[26..28].fill(0);
     }
 
-    /// Puts it into an IPv6 header.
+    /// Sets the fields of an IPv6 header.
     #[inline]
     pub fn put_ipv6(self, outer: &mut [u8; V6_LEN]) {
         let first = 6 << 28 | u32::from(self.class) << 20 | self.flow_label;

@@ -8,7 +8,8 @@
 //! and only kernel consumers can use the device, as there is no user library.
 //!
 //! - `main.rs`: the module, the device, and the verbs (this file);
-//! - `queue.rs`: completion queues and queue pairs, independent of the verbs.
+//! - `queue.rs`: completion queues and queue pairs, independent of the verbs;
+//! - `edge.rs`: access to the consumers' memory.
 //!
 //! Features that it omits are optional for a device: address handles, shared receive queues,
 //! windows, user memory, events. The C consumer in `check.c` exercises everything else.
@@ -25,6 +26,7 @@ use rdma::provider::*;
 use rdma::table::Table;
 use rdma::udata::Udata;
 
+mod edge;
 mod queue;
 
 rdma::resident_module! { struct Main(SoftpairModule); }
@@ -45,7 +47,7 @@ struct SoftpairModule {
 impl kernel::Module for SoftpairModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
         let data = try_pin_init!(Softpair { qps <- new_table!("Softpair::qps") });
-        let mut device = Unregistered::new(module, data)?;
+        let mut device = Unregistered::new(rdma::resident!(), module, data)?;
         device.set_node_guid(GUID);
         Ok(Self {
             _device: device.register(c"softpair%d")?,

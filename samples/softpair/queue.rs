@@ -7,6 +7,7 @@
 //! data path verbs are called in any context. They do not nest. Consumers are called from a work
 //! item in softirq, never from within a verb.
 
+use crate::edge::copy;
 use crate::Softpair;
 use crate::KEY;
 use kernel::impl_has_work;
@@ -344,13 +345,4 @@ fn one_piece(mut sges: Sges<'_>) -> Result<(u64, u32)> {
         }
         _ => Err(EINVAL),
     }
-}
-
-/// Copies between two pieces of kernel memory, which may overlap.
-fn copy(from: u64, to: u64, length: u32) {
-    // CAST: Kernel virtual addresses, as there is no DMA; `length` fits in `usize`.
-    // SAFETY: The consumers of both queue pairs posted addresses with the key for all kernel
-    // memory, and guarantee that the memory is valid and not accessed otherwise until their
-    // requests complete.
-    unsafe { core::ptr::copy(from as *const u8, to as *mut u8, length as usize) };
 }

@@ -5,7 +5,8 @@
 # two namespaces over a veth that passes batches, "loop" two processes on one device. With GRO=1
 # (run.sh puts it in front) there are two other places: "apart" is the wire with packets that
 # cross one by one, as through a network card, and "apart with GRO" the same with packets
-# collected where they arrive. ROWS, if set, is a regular expression: the rows to measure.
+# collected where they arrive. With UD=1 there are other rows. ROWS, if set, is a regular
+# expression: the rows to measure.
 cd /share/tests || exit 1
 . ./rdma.sh
 # As long as perftest waits for an answer by itself: figures are compared with older ones.
@@ -69,6 +70,19 @@ figure() {
 rate='1 / v'                             # column 5, million messages a second
 volume='65536 / 1048576 / v * 1000000'   # column 4, MiB/s of 64 KiB messages
 
+# The rows of datagrams and unreliable connections at one place.
+unreliable() {
+    local size bytes
+    for size in "64 B" "512 B" "2 KiB"; do
+        bytes=${size% *}
+        [ "$size" != "2 KiB" ] || bytes=2048
+        figure "$where UD send $size" 5 "$rate" "${run[@]}" ib_send_bw -c UD -s "$bytes" -n $small "${wait[@]}"
+    done
+    figure "$where UD send latency 8 B" 5 v "${run[@]}" ib_send_lat -c UD -s 8 -n $lat "${wait[@]}"
+    figure "$where UC send 64 B" 5 "$rate" "${run[@]}" ib_send_bw -c UC -s 64 -n $small "${wait[@]}"
+    figure "$where UC send 4 KiB, MTU 4096" 5 "$rate" "${run[@]}" ib_send_bw -c UC -m 4096 -s 4096 -n $small "${wait[@]}"
+}
+
 for where in "${places[@]}"; do
     run=(pair 60 v4)
     case $where in
@@ -76,6 +90,10 @@ for where in "${places[@]}"; do
         apart) collect off || exit 1 ;;
         "apart with GRO") collect on || exit 1 ;;
     esac
+    if [ -n "${UD:-}" ]; then
+        unreliable
+        continue
+    fi
     figure "$where send 64 B" 5 "$rate" "${run[@]}" ib_send_bw -s 64 -n $small "${wait[@]}"
     figure "$where write 64 B" 5 "$rate" "${run[@]}" ib_write_bw -s 64 -n $small
     for mtu in 1024 4096; do
@@ -91,4 +109,5 @@ for where in "${places[@]}"; do
     [ -n "${ICOUNT:-}" ] || figure "$where write latency 8 B, polling" 5 v "${run[@]}" ib_write_lat -s 8 -n $lat
     figure "$where read latency 8 B" 5 v "${run[@]}" ib_read_lat -s 8 -n $lat "${wait[@]}"
 done
-[ -n "${GRO:-}" ] || on 1 env OBJECTS="${OBJECTS:-}" rates rxe1
+# With VERBS=1 also those where ib_uverbs and the core matter more than the driver.
+[ -n "${GRO:-}${UD:-}" ] || on 1 env OBJECTS="${OBJECTS:-}" rates rxe1 ${VERBS:+core "$(gid 1 10.0.1.1)"}

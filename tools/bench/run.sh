@@ -10,9 +10,12 @@
 # A normal run measures the speed table (section bench), and the wire whose packets cross one by
 # one, as through a network card (section gro; icount). These replace it:
 # GRO=1 measures the packets that cross one by one alone.
+# UD=1 measures datagrams and unreliable connections (guest.sh; icount).
 # NETEM=1 measures throughput over bad wires (netem.sh; icount) and draws Documentation/netem.svg.
 # FAIR=1 measures what a stream leaves to other work (fair.sh; icount).
 # CORE=1 measures the cores, ib_core against ours, below the C driver (core.sh; icount).
+# VERBS=1 measures ib_uverbs and its support, the C modules against ours, on our core and driver
+# (guest.sh; icount).
 # A boot that fails gives no figures, and counts in the n/N of its rows. The exit status is 1 then.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tools/bench/about.sh"
@@ -29,12 +32,19 @@ bad=0
 # measure SECTION SCRIPT MODES: boots of both stacks by turns, and the section's tables.
 measure() {
     local section=$1 script=$2 modes=$3 mode repeat stack stacks icount name verdict
-    local repeats=${REPEATS:-3} against=${STACK:-rust} gro=
-    if [ "$section" = core ]; then against=ib_core; fi
-    if [ "$section" = gro ]; then gro=1; fi
-    stacks="c $against"
-    [ "$against" != c ] || stacks=c
-    { echo "GRO=$gro"; cat "$TOP/tools/bench/$script"; } >"$out/script"
+    local repeats=${REPEATS:-3} c=c against=${STACK:-rust} settings="GRO= UD="
+    case $section in
+    core) against=ib_core ;;
+    gro) settings="GRO=1 UD=" ;;
+    ud) settings="GRO= UD=1" ;;
+    uverbs)
+        c=ib_core,ib_umad,rdma_rxe
+        settings="GRO= UD= VERBS=1 ROWS='^loop send 64 B$'"
+        ;;
+    esac
+    stacks="$c $against"
+    [ "$against" != "$c" ] || stacks=$c
+    { echo "$settings"; cat "$TOP/tools/bench/$script"; } >"$out/script"
     cp "$out/about" "$out/figures-$section"
     for mode in $modes; do
         for repeat in $(seq "$repeats"); do
@@ -43,7 +53,7 @@ measure() {
                 icount=
                 [ "$mode" = wall ] || icount=1
                 name=rust verdict=ok
-                [ "$stack" != c ] || name=c
+                [ "$stack" != "$c" ] || name=c
                 ICOUNT=$icount ACCEL=tcg SMP=2 STACK=$stack QUIET=1 TIMEOUT=900 \
                     "$TOP/tools/boot.sh" "$out/guest" "$out/script" || verdict=failed
                 if [ $verdict = ok ]; then
@@ -60,15 +70,19 @@ measure() {
         /src/Documentation/performance.md "$section" </dev/null || bad=1
 }
 
-if [ -n "${CORE:-}" ]; then export MEM=${MEM:-3G}; fi
+if [ -n "${CORE:-}${VERBS:-}" ]; then export MEM=${MEM:-3G}; fi
 export MEM=${MEM:-2G}
 if [ -n "${NETEM:-}" ]; then
     measure netem netem.sh icount
     in_builder python3 /src/tools/bench/plot.py /src/build/bench/figures-netem /src/Documentation/netem.svg </dev/null
 elif [ -n "${GRO:-}" ]; then
     measure gro guest.sh icount
+elif [ -n "${UD:-}" ]; then
+    measure ud guest.sh icount
 elif [ -n "${FAIR:-}" ]; then
     measure fair fair.sh "${MODES:-icount}"
+elif [ -n "${VERBS:-}" ]; then
+    measure uverbs guest.sh "${MODES:-icount}"
 elif [ -n "${CORE:-}" ]; then
     measure core core.sh "${MODES:-icount}"
 else

@@ -24,9 +24,9 @@ import sys
 
 TITLES = {"icount": "Instructions (one CPU, one instruction is one nanosecond of the guest)",
           "wall": "Wall clock (two CPUs, emulated)"}
-SECTIONS = ("bench", "gro", "netem", "fair", "core")
+SECTIONS = ("bench", "gro", "ud", "netem", "fair", "core", "uverbs")
 EVERYTHING = "hw/rxe core mad umem rust"
-PATHS = {"core": "core mad umem rust"}
+PATHS = {"core": "core mad umem rust", "uverbs": "uverbs rust"}
 HEADER = "| case | unit | C | Rust | Rust against C |\n|---|---|---|---|---|"
 STAMP = re.compile(r"^Tree `([^`]+)`, kernel `([^`]+)` \(([^)]*)\), (\S+); boots: .*\.$", re.M)
 OLDER = "**Older than the code:** commits after this tree changed `{}`."

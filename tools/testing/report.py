@@ -37,7 +37,7 @@ import sys
 from typing import NamedTuple
 
 LINE = re.compile(r"^(ok|not ok)\b(?: \d+)?(?: -)? ?(.*)$")
-# Drivers of the tests, which have no C peer: stage.sh puts them on every stack of ours.
+# The tests' drivers, which have no C peer: stage.sh adds them to every stack with modules of ours.
 TEST_DRIVERS = {"countdev", "fakeib", "fakeverbs"}
 FACT = re.compile(r"^# (?:(guest|modules): (.*)|(ended): (\d+)|(of node|seconds) (\d+))$")
 DIED = "the guest died or hung in this test"

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The header before each MAD of a program: `struct ib_user_mad_hdr`, and the older one, which ends
-//! before the index of the P_Key.
+//! The header before each MAD of a program: `struct ib_user_mad_hdr`, and the older layout, which
+//! ends before the P_Key index.
 
 use super::wire::bytes;
 
-/// Bytes of a header.
+/// Size of a header in bytes.
 pub const SIZE: usize = 64;
-/// Bytes of the older header.
+/// Size of the older layout in bytes.
 pub const OLD_SIZE: usize = 56;
 
-/// Which header an open file uses.
+/// Header layout of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Without an index of a P_Key.
+    /// Without a P_Key index.
     Old,
-    /// With one.
+    /// With a P_Key index.
     Pkey,
 }
 
 impl Layout {
-    /// Bytes of the header.
+    /// Returns the size of the header in bytes.
     pub const fn size(self) -> usize {
         match self {
             Self::Old => OLD_SIZE,
@@ -29,50 +29,50 @@ impl Layout {
     }
 }
 
-/// A header. Numbers are in the order of this machine, but for `qpn`, `qkey`, `lid` and
-/// `flow_label`, which are in network order in memory and in machine order here.
+/// A header. In memory, `qpn`, `qkey`, `lid` and `flow_label` are in network order, other numbers
+/// in native order; here all are in native order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The agent's number in the open file.
+    /// Number of the agent in the open file.
     pub id: u32,
-    /// 0, or the error of a send that got no answer.
+    /// 0, or the error of a send without response.
     pub status: u32,
-    /// How long to wait for an answer.
+    /// Timeout for a response.
     pub timeout_ms: u32,
-    /// How often to send again.
+    /// Number of retries.
     pub retries: u32,
-    /// Bytes of a MAD that was received, with this header.
+    /// Length of a received MAD in bytes, including this header.
     pub length: u32,
-    /// The queue pair at the other end.
+    /// Remote QP number.
     pub qpn: u32,
-    /// Its key; ignored, since special queue pairs have a fixed one.
+    /// Q_Key; ignored, since special queue pairs have a fixed one.
     pub qkey: u32,
-    /// The LID of the other end.
+    /// Remote LID.
     pub lid: u16,
     /// Service level.
     pub sl: u8,
-    /// Path bits of the LID at this end.
+    /// Path bits of the local LID.
     pub path_bits: u8,
-    /// Whether `gid_index` to `flow_label` mean something.
+    /// Whether `gid_index` to `flow_label` are valid.
     pub grh_present: u8,
-    /// Where the GID of this end is in its table.
+    /// Index of the local GID.
     pub gid_index: u8,
-    /// How many hops the packet may go.
+    /// Hop limit.
     pub hop_limit: u8,
     /// Traffic class.
     pub traffic_class: u8,
-    /// The GID of the other end.
+    /// Remote GID.
     pub gid: [u8; 16],
     /// Flow label.
     pub flow_label: u32,
-    /// Where the P_Key is in its table.
+    /// Index of the P_Key.
     pub pkey_index: u16,
-    /// Not used; given back with a send that got no answer.
+    /// Unused; returned with a send that got no response.
     pub reserved: [u8; 6],
 }
 
 impl Header {
-    /// Reads a header; none, if there are not enough bytes for one.
+    /// Parses a header. `None` if there are too few bytes.
     pub fn parse(from: &[u8], layout: Layout) -> Option<Self> {
         let (pkey_index, reserved) = match layout {
             Layout::Old => (0, [0; 6]),
@@ -101,7 +101,7 @@ impl Header {
         })
     }
 
-    /// The bytes of the header. Those of the older one are the first of them.
+    /// Returns the bytes of the header; the older layout is a prefix.
     pub fn to_bytes(self) -> [u8; SIZE] {
         let mut to = [0; SIZE];
         let mut at = 0_usize;
@@ -139,7 +139,7 @@ impl Header {
         to
     }
 
-    /// Whether it goes to the same port as another one.
+    /// Returns whether both headers have the same destination port.
     pub fn same_destination(&self, other: &Self) -> bool {
         match (self.grh_present != 0, other.grh_present != 0) {
             (false, false) => self.lid == other.lid,

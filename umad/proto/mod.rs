@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `ib_umad` decides about the bytes of programs. Pure: no kernel calls, no allocation.
+//! Pure engines of `ib_umad`, for bytes from programs. No kernel calls, no allocation.
 //!
-//! * [`header`]: what stands before each MAD that a program reads or writes, in both layouts;
-//! * [`register`]: what a program registers, in three layouts;
-//! * [`send`]: lengths of a MAD to be sent, and which sends are duplicates;
+//! * [`header`]: the header before each MAD that a program reads or writes, in both layouts;
+//! * [`register`]: registration requests, in three layouts;
+//! * [`send`]: lengths of a MAD to be sent, and duplicates;
 //! * [`receive`]: how much of a MAD a read copies.
 //!
 //! Specification: `include/uapi/rdma/ib_user_mad.h`.
@@ -17,10 +17,10 @@ pub mod send;
 #[path = "../../mad/proto/wire.rs"]
 pub mod wire;
 
-/// Agents that an open file may have.
+/// Maximum number of agents of an open file.
 pub const AGENTS: usize = 32;
 
-/// MADs that wait in an open file to be read. More are dropped.
+/// Maximum number of MADs that wait to be read from an open file. Further ones are dropped.
 pub const WAITING: usize = 200_000;
 
 /// The request is refused with `EINVAL`.

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How much of a MAD that waits a read copies.
+//! How much of a waiting MAD a read copies.
 //!
-//! A message of several segments is first read into a buffer that may be too small for it: the
-//! program then gets the first segment, whose header has the length of all, and `ENOSPC`; the
-//! message stays, and the next read, with a larger buffer, gets it.
+//! If the buffer is too small for a message of several segments, the program gets the first
+//! segment, whose header has the total length, and `ENOSPC`; the message stays in the queue, for a
+//! read with a larger buffer.
 
 use super::Invalid;
 
-/// What a read copies of a message, behind the header.
+/// Part of a message that a read copies, behind the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// All of it.
+    /// The whole message.
     All,
     /// The first segment; the read fails with `ENOSPC`.
     First,
 }
 
-/// What a read into `room` bytes, those of the header among them, copies of a message of `length`
-/// bytes in segments of `segment` bytes.
+/// Returns which part of a message of `length` bytes in segments of `segment` bytes is copied by a
+/// read into `room` bytes, including the header.
 ///
 /// # Errors
 ///
-/// [`Invalid`]: not even the first segment has room. Nothing is copied.
+/// [`Invalid`] if there is no room for the first segment. Nothing is copied.
 pub fn copied(
     room: usize,
     header: usize,
@@ -40,10 +40,9 @@ pub fn copied(
     })
 }
 
-/// The part of segment `index` that belongs to a message: where it begins in the segment, and how
-/// many bytes it has. `left` is what of the message was not copied before, `offset` where the data
-/// begins in segments after the first. None, if the segment adds nothing: `left` is 0, or it has no
-/// room for data.
+/// Returns the part of segment `index` that belongs to a message: its start in the segment, and its
+/// length. `left` is the number of bytes not copied yet, `offset` the start of data in segments
+/// after the first. `None` if the segment adds nothing: `left` is 0, or it has no space for data.
 pub fn part(index: usize, left: usize, segment: usize, offset: usize) -> Option<(usize, usize)> {
     let from = if index == 0 { 0 } else { offset };
     let count = segment.checked_sub(from)?.min(left);

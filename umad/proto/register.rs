@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a program registers: `struct ib_user_mad_reg_req`, as 64-bit and 32-bit programs lay it
-//! out, and `struct ib_user_mad_reg_req2`.
+//! Registration requests: `struct ib_user_mad_reg_req`, in the layouts of 64-bit and 32-bit
+//! programs, and `struct ib_user_mad_reg_req2`.
 
 use super::wire::bytes;
 use super::wire::Special;
 
-/// Bytes of the first request. Its longs are aligned to four bytes, and the whole to four.
+/// Size of the first request in bytes. Its longs are aligned to four bytes, as is the structure.
 pub const SIZE: usize = 28;
-/// Bytes of the second request.
+/// Size of the second request in bytes.
 pub const SIZE2: usize = 40;
-/// Where the number of the agent is put in both.
+/// Offset of the agent's number in both.
 pub const ID_AT: usize = 0;
-/// Where the flags are in the second request.
+/// Offset of the flags in the second request.
 pub const FLAGS_AT: usize = 12;
 /// The program does RMPP itself (`IB_USER_MAD_USER_RMPP`).
 pub const USER_RMPP: u32 = 1;
 
-/// The layout of a request.
+/// Layout of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The first, of a program with the kernel's word size.
+    /// The first request, of a program with the kernel's word size.
     First,
-    /// The first, of a 32-bit program on a 64-bit kernel.
+    /// The first request, of a 32-bit program on a 64-bit kernel.
     FirstCompat,
-    /// The second.
+    /// The second request.
     Second,
 }
 
 impl Form {
-    /// Bytes of the request.
+    /// Returns the size of the request in bytes.
     pub const fn size(self) -> usize {
         match self {
             Self::First | Self::FirstCompat => SIZE,
@@ -38,20 +38,20 @@ impl Form {
     }
 }
 
-/// The MADs that an agent gets without having asked.
+/// Unsolicited MADs that an agent receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsolicited {
     /// Class.
     pub class: u8,
     /// Version of the class.
     pub version: u8,
-    /// OUI of a vendor's class.
+    /// OUI of a vendor class.
     pub oui: [u8; 3],
-    /// Methods, by bit. Bit `n` is that of method `n`.
+    /// Bitmap of methods.
     pub methods: u128,
 }
 
-/// A request whose own fields are right. What it means on the port is for the core to say.
+/// A valid request. Whether the port supports it is checked by the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The queue pair.
@@ -60,24 +60,24 @@ pub struct Request {
     pub rmpp_version: u8,
     /// [`USER_RMPP`] or 0.
     pub flags: u32,
-    /// What it gets, if not answers only.
+    /// Unsolicited MADs that the agent receives, if any.
     pub unsolicited: Option<Unsolicited>,
 }
 
-/// Why a request is refused.
+/// Reason to refuse a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// There are not as many bytes.
+    /// There are too few bytes.
     Short,
     /// Only queue pairs 0 and 1 have agents.
     Qpn(u32),
-    /// Flags that are unknown. The program is told those that are known.
+    /// Unknown flags. The known flags are returned to the program.
     Flags(u32),
-    /// An OUI has 24 bits. Refused after the agent's number was looked for.
+    /// An OUI has 24 bits. Refused after a place for the agent was found.
     Oui(u32),
 }
 
-/// Reads 128 bits that are an array of words: a bitmap, of which word 0 has the lowest bits.
+/// Reads a 128-bit bitmap that is an array of words, the lowest bits in word 0.
 fn bitmap(from: &[u8], at: usize, word: usize) -> Option<u128> {
     let mut all = 0_u128;
     let mut done = 0_usize;
@@ -101,11 +101,11 @@ fn special(qpn: u32) -> Result<Special, Wrong> {
 }
 
 impl Request {
-    /// Reads a request. `word` is the number of bytes of the kernel's `long`.
+    /// Parses a request. `word` is the size of the kernel's `long` in bytes.
     ///
     /// # Errors
     ///
-    /// The first that is found, in the order of [`Wrong`].
+    /// The first one found, in the order of [`Wrong`].
     pub fn parse(from: &[u8], form: Form, word: usize) -> Result<Self, Wrong> {
         match form {
             Form::First => Self::first(from, word),

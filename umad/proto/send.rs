@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A MAD that a program sends: its lengths, and which sends are duplicates.
+//! A MAD that a program sends: its lengths, and detection of duplicates.
 //!
-//! A program may do RMPP itself, or leave it to the core. In the second case it hands in a message
-//! of any length, headers first, and the core makes segments of it.
+//! A program may do RMPP itself, or leave it to the core. In the second case it passes a message of
+//! any length, headers first, which the core segments.
 
 use super::header::Header;
 use super::header::Layout;
@@ -18,46 +18,46 @@ use super::wire::RMPP_HEADER;
 use super::Invalid;
 use core::cmp::Ordering;
 
-/// Flag of an RMPP header: the MAD is one of a transfer.
+/// Flag of an RMPP header: the MAD belongs to a transfer.
 const ACTIVE: u8 = 1;
 
-/// The beginning of a MAD, with the RMPP header that it may have.
+/// The beginning of a MAD, including a possible RMPP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start(pub [u8; RMPP_HEADER]);
 
 impl Start {
-    /// The header that all MADs have.
+    /// Returns the common MAD header.
     pub fn mad(&self) -> &[u8; HEADER] {
         let (header, _) = self.0.split_first_chunk().unwrap_or((&[0; HEADER], &[]));
         header
     }
 
-    /// The class.
+    /// Returns the class.
     pub fn class(&self) -> u8 {
         let [_, class, ..] = self.0;
         class
     }
 
-    /// Version of what is common to all MADs.
+    /// Returns the base version.
     pub fn base_version(&self) -> u8 {
         let [version, ..] = self.0;
         version
     }
 
-    /// Transaction.
+    /// Returns the transaction ID.
     pub fn tid(&self) -> u64 {
         bytes(&self.0, 8).map_or(0, u64::from_be_bytes)
     }
 
-    /// Puts the number of an agent into the upper half of the transaction, by which the answer finds
-    /// back.
+    /// Sets the upper half of the transaction ID to the number of an agent, by which the response
+    /// is matched.
     pub fn set_hi_tid(&mut self, hi: u32) {
         if let Some(place) = self.0.get_mut(8..12) {
             place.copy_from_slice(&hi.to_be_bytes());
         }
     }
 
-    /// Whether it is an answer, by class and method (C13-9.1.1, 13.4.6.4).
+    /// Returns whether it is a response, by class and method (C13-9.1.1, 13.4.6.4).
     pub fn is_response(&self) -> bool {
         let [_, in_class, _, of_method, ..] = self.0;
         let [_, _, _, modifier] = bytes(&self.0, 20).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Start {
             || in_class == class::BM && modifier & 1 != 0
     }
 
-    /// The bytes as they are sent, with the RMPP header that `rmpp` names.
+    /// Returns the bytes to be sent, with the RMPP header that `rmpp` selects.
     pub fn sent(mut self, rmpp: Rmpp) -> [u8; RMPP_HEADER] {
         let written = match rmpp {
             Rmpp::Program | Rmpp::Core => RMPP_HEADER,
@@ -78,47 +78,47 @@ impl Start {
         self.0
     }
 
-    /// Whether the RMPP header says that this is one of a transfer.
+    /// Returns whether the RMPP header marks a MAD of a transfer.
     fn is_active(&self) -> bool {
         let [.., flags, _, _, _, _, _, _, _, _, _] = self.0;
         flags & ACTIVE != 0
     }
 }
 
-/// The RMPP header of a MAD, or what is in its place.
+/// The RMPP header of a MAD, or the bytes in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rmpp {
-    /// As the program wrote it: the program does RMPP itself, or the class has none.
+    /// As written by the program, which does RMPP itself, or the class has no RMPP.
     Program,
-    /// Zeros: the core does RMPP for the agent, but this MAD is none of a transfer.
+    /// Zeros: the core does RMPP for the agent, but this MAD does not belong to a transfer.
     Cleared,
-    /// Written by the core, which makes a transfer of it.
+    /// Written by the core, which makes a transfer of the MAD.
     Core,
 }
 
-/// What a write has to be.
+/// Plan for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The RMPP header.
     pub rmpp: Rmpp,
-    /// Bytes of headers.
+    /// Length of the headers in bytes.
     pub headers: usize,
-    /// Bytes of data.
+    /// Length of the data in bytes.
     pub data: usize,
-    /// Whether it is a duplicate if it is like one that is under way. Segments of a transfer that
-    /// the program does itself are alike.
+    /// Whether it counts as a duplicate if it equals an outstanding send. Segments of a transfer
+    /// that the program does itself are equal.
     pub may_repeat: bool,
-    /// Bytes of the MAD that have to be copied from the program. More than a MAD can have is refused
-    /// by the core, so no more is copied then.
+    /// Number of bytes of the MAD to be copied from the program. The core refuses MADs beyond the
+    /// maximum length, so no more is copied.
     pub copied: usize,
 }
 
 impl Plan {
-    /// The plan for a write of `count` bytes by an agent.
+    /// Creates the plan for a write of `count` bytes by an agent.
     ///
     /// # Errors
     ///
-    /// [`Invalid`]: it is shorter than the headers of its class.
+    /// [`Invalid`] if it is shorter than the headers of its class.
     pub fn new(
         count: usize,
         layout: Layout,
@@ -147,19 +147,19 @@ impl Plan {
     }
 }
 
-/// What tells sends apart: two with the same transaction, class and direction are duplicates if they
-/// are requests, or answers to the same port. Ordered so that those come together.
+/// Key of a send. Two sends with the same transaction ID, class and direction are duplicates if
+/// they are requests, or responses to the same port. Ordered so that these are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     tid: u64,
     class: u8,
     response: bool,
-    /// Number of the send.
+    /// Sequence number of the send.
     seq: u64,
 }
 
 impl Key {
-    /// Of a MAD as it is sent.
+    /// Creates the key of a MAD as it is sent.
     pub fn new(start: &Start, seq: u64) -> Self {
         Self {
             tid: start.tid(),
@@ -169,17 +169,18 @@ impl Key {
         }
     }
 
-    /// The least that is like this.
+    /// Returns the least key with the same transaction ID, class and direction.
     pub fn first_alike(self) -> Self {
         Self { seq: 0, ..self }
     }
 
-    /// Whether it is the same but for the number.
+    /// Returns whether only the sequence number differs.
     pub fn is_alike(&self, other: &Self) -> bool {
         self.first_alike() == other.first_alike()
     }
 
-    /// Whether one to `header` repeats `other`, which is alike and under way to `its_header`.
+    /// Returns whether a send to `header` repeats `other`, which has the same key except the
+    /// sequence number, and is outstanding to `its_header`.
     pub fn repeats(&self, header: &Header, other: &Self, its_header: &Header) -> bool {
         self.is_alike(other) && (!self.response || header.same_destination(its_header))
     }

@@ -611,7 +611,7 @@ impl Call {
     /// # Errors
     ///
     /// `ENOENT`: it was not given; `EINVAL`: it is of another type, or was taken.
-    pub(crate) fn new<K: Kind>(&self, id: u32) -> Result<New<'_, K>> {
+    pub(crate) fn take_new<K: Kind>(&self, id: u32) -> Result<New<'_, K>> {
         let (uobject, bit) = self.uobject(id)?;
         if !self.head().is_some_and(|head| head.take_new(bit)) {
             return Err(EINVAL);

@@ -44,6 +44,7 @@ impl Need {
     /// For [`needs!`] only.
     #[doc(hidden)]
     pub(crate) const fn at(offset: usize) -> Self {
+        // OVERFLOW: Evaluated by the compiler (`needs!`), where it is an error.
         assert!(offset + size_of::<usize>() <= size_of::<bindings::ib_device_ops>());
         Self(offset)
     }
@@ -278,7 +279,8 @@ impl<'a> Iterator for List<'a> {
                 }
                 bindings::uapi_definition_kind_UAPI_DEF_IS_SUPPORTED_DEV_FN => {
                     let offset = value.addr();
-                    let is = offset <= size_of::<bindings::ib_device_ops>() - size_of::<usize>()
+                    let is = offset
+                        <= const { size_of::<bindings::ib_device_ops>() - size_of::<usize>() }
                         && Need(offset).is_there(self.device);
                     Definition::Needs(scope(def.scope), is)
                 }

@@ -151,6 +151,14 @@ impl CharDevice {
         Associated { device: self, key }
     }
 
+    /// A reference to the memory.
+    pub(super) fn reference(&self) -> Reference {
+        // SAFETY: The device exists, as it is borrowed.
+        unsafe { bindings::get_device(self.device_at()) };
+        // INVARIANT: Just taken.
+        Reference(NonNull::from(self))
+    }
+
     /// Ends a use.
     fn put_use(&self) {
         if self.refs().dec_and_test() {
@@ -164,6 +172,34 @@ impl CharDevice {
         unsafe { bindings::mutex_lock(&raw mut (*self.raw()).lists_mutex) };
         // INVARIANT: Just taken.
         FilesGuard(self)
+    }
+}
+
+/// A reference to the memory of a device, dropped with this.
+///
+/// # Invariants
+///
+/// The reference is this value's.
+pub(super) struct Reference(NonNull<CharDevice>);
+
+// SAFETY: `CharDevice` is `Sync`, and its count of references is atomic.
+unsafe impl Send for Reference {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Reference {}
+
+impl Deref for Reference {
+    type Target = CharDevice;
+
+    fn deref(&self) -> &CharDevice {
+        // SAFETY: The memory exists: type invariant.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        // SAFETY: The reference is this value's: type invariant.
+        unsafe { bindings::put_device(self.device_at()) };
     }
 }
 
@@ -252,24 +288,18 @@ impl FilesGuard<'_> {
 ///
 /// # Invariants
 ///
-/// The device was added; one use and one reference to its memory are this value's.
+/// The device was added; one use is this value's.
 pub(crate) struct Node {
-    device: NonNull<CharDevice>,
+    device: Reference,
     index: u32,
     parts: bool,
 }
-
-// SAFETY: `CharDevice` is `Sync`, and its count of references is atomic.
-unsafe impl Send for Node {}
-// SAFETY: As for `Send`.
-unsafe impl Sync for Node {}
 
 impl Deref for Node {
     type Target = CharDevice;
 
     fn deref(&self) -> &CharDevice {
-        // SAFETY: The memory exists: type invariant.
-        unsafe { self.device.as_ref() }
+        &self.device
     }
 }
 
@@ -330,12 +360,16 @@ impl Node {
         // SAFETY: `place` comes from a `KBox`, so it is not null.
         let node = unsafe { NonNull::new_unchecked(place) };
         let result = Self::complete(node, index, device);
+        // INVARIANT: The reference of the initialisation.
+        let node = Reference(node);
         if let Err(error) = result {
-            // SAFETY: The reference of `device_initialize`, which is the last one.
-            unsafe { bindings::put_device((*node.as_ptr()).device_at()) };
+            // A program may have opened a node that it made before, and nobody will tell it that the
+            // RDMA device is removed.
+            node.put_use();
+            node.completion().wait();
             return Err(error);
         }
-        // INVARIANT: Just added; the use and the reference are those of the initialisation.
+        // INVARIANT: Just added; the use is that of the initialisation.
         Ok(Self {
             device: node,
             index,
@@ -347,7 +381,11 @@ impl Node {
         let place = node.as_ptr();
         // SAFETY: The tree is initialised, and exists as long as the memory.
         let objects = unsafe { ApiObjects::of((&raw mut (*place).c_api).cast())? };
-        let api = Api::new(device.view(), objects)?;
+        let api = Api::new(device.view(), objects).inspect_err(|error| {
+            if *error != ENOMEM {
+                pr_err!("the driver of the device of uverbs{index} has wrong definitions of its methods: {error:?}\n");
+            }
+        })?;
         // SAFETY: Only this function writes to the device, and only until `cdev_device_add`; until then
         // the list of nodes is the only other place that has it, and reads none of these fields.
         unsafe {
@@ -391,7 +429,7 @@ impl Node {
     /// Removes the node: it cannot be opened any more. May sleep; waits for readers of its files
     /// in sysfs.
     pub(crate) fn hide(&self) {
-        nodes::remove(self.device);
+        nodes::remove(self.device.0);
         // SAFETY: The node was added, and is hidden once, by `remove` of the client.
         unsafe {
             bindings::cdev_device_del((&raw const self.cdev).cast_mut().cast(), self.device_at());
@@ -411,13 +449,6 @@ impl Node {
             self.completion().wait();
         }
         drop(self);
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // SAFETY: The reference is this value's: type invariant.
-        unsafe { bindings::put_device(self.device_at()) };
     }
 }
 

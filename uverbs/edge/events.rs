@@ -117,8 +117,9 @@ struct Node {
     reported: Cell<*const Atomic<u32>>,
     /// The list of the object that the node is in, for nodes that were allocated.
     of: Cell<*const Asynchronous>,
-    /// The next node of the object.
-    sibling: Cell<*const Node>,
+    /// The nodes of the object before and behind it.
+    older: Cell<*const Node>,
+    newer: Cell<*const Node>,
     allocated: bool,
 }
 
@@ -133,7 +134,8 @@ impl Node {
             kind: Cell::new(0),
             reported: Cell::new(ptr::null()),
             of: Cell::new(ptr::null()),
-            sibling: Cell::new(ptr::null()),
+            older: Cell::new(ptr::null()),
+            newer: Cell::new(ptr::null()),
             allocated,
         }
     }
@@ -192,7 +194,7 @@ impl List {
         unsafe {
             self.unlink(node.as_ref());
             if let Some(of) = node.as_ref().of.get().as_ref() {
-                of.remove(node);
+                of.remove(node.as_ref());
             }
             drop(KBox::from_raw(node.as_ptr()));
         }
@@ -272,8 +274,8 @@ impl Queue {
         if let Some(of) = of {
             node.reported.set(&of.reported);
             node.of.set(of);
-            node.sibling.set(of.first.get());
-            of.first.set(node);
+            // SAFETY: The node is new; `List::free` removes it.
+            unsafe { of.add(node) };
         }
         // SAFETY: The node is new, and is freed when it is unlinked.
         unsafe { list.append(node) };
@@ -283,9 +285,11 @@ impl Queue {
 
     /// No events are added any more, and those that wait are gone. May sleep.
     pub(crate) fn close(&self) {
-        let mut list = self.lock();
-        list.closed = true;
-        while let Some(node) = NonNull::new(list.first.cast_mut()) {
+        self.lock().closed = true;
+        self.by_turns(|list| {
+            let Some(node) = NonNull::new(list.first.cast_mut()) else {
+                return false;
+            };
             // SAFETY: Nodes in the list exist, and are linked: invariant of `List`.
             unsafe {
                 if node.as_ref().allocated {
@@ -295,9 +299,20 @@ impl Queue {
                     list.unlink(node.as_ref());
                 }
             }
-        }
-        drop(list);
+            true
+        });
         self.tell();
+    }
+
+    /// Repeats `step` under the lock until it returns `false`. A program can leave any number of
+    /// events unread, so the lock is released, and interrupts enabled, now and then. May sleep.
+    fn by_turns(&self, mut step: impl FnMut(&mut List) -> bool) {
+        const TURN: usize = 64;
+        let mut more = true;
+        while more {
+            let mut list = self.lock();
+            more = (0..TURN).all(|_| step(&mut list));
+        }
     }
 
     /// Takes an event of which a program reads `size` bytes.
@@ -327,8 +342,9 @@ impl Queue {
     }
 }
 
-/// `POLL_IN` of `asm-generic/siginfo.h`, which is a macro that bindgen does not see.
-const POLL_IN: c_int = 2 << 16 | 1;
+/// `POLL_IN` of `asm-generic/siginfo.h`, which is a macro that bindgen does not see. Another number
+/// stops the kernel (`send_sigio_to_task`).
+const POLL_IN: c_int = 1;
 
 /// Completion events of a queue, beside its handle.
 #[pin_data]
@@ -460,22 +476,35 @@ impl Asynchronous {
         }
     }
 
+    /// Adds a new node to the list. The lock of the queue is held.
+    ///
+    /// # Safety
+    ///
+    /// The node is in the list of no object, and is removed before it is freed.
+    unsafe fn add(&self, node: &Node) {
+        let first = self.first.replace(node);
+        node.older.set(first);
+        // SAFETY: Nodes in the list exist: `remove` comes before they are freed.
+        if let Some(first) = unsafe { first.as_ref() } {
+            first.newer.set(node);
+        }
+    }
+
     /// Takes a node out of the list. The lock of the queue is held.
     ///
     /// # Safety
     ///
     /// The node is in the list.
-    unsafe fn remove(&self, node: NonNull<Node>) {
-        let mut at = &self.first;
-        // SAFETY: Nodes in the list exist, and are linked: invariant of `List`. An object has few events that wait, of which the program
-        // reads the oldest; it cannot raise them at will.
+    unsafe fn remove(&self, node: &Node) {
+        let (older, newer) = (node.older.get(), node.newer.get());
+        // SAFETY: As in `add`.
         unsafe {
-            while let Some(next) = at.get().as_ref() {
-                if ptr::eq(next, node.as_ptr()) {
-                    at.set(next.sibling.get());
-                    return;
-                }
-                at = &next.sibling;
+            match newer.as_ref() {
+                Some(newer) => newer.older.set(older),
+                None => self.first.set(older),
+            }
+            if let Some(older) = older.as_ref() {
+                older.newer.set(newer);
             }
         }
     }
@@ -483,13 +512,15 @@ impl Asynchronous {
     /// There are no more events: those that wait are gone. May sleep.
     pub(crate) fn detach(&self) {
         if let Some(queue) = self.queue() {
-            let mut list = queue.lock();
-            while let Some(node) = NonNull::new(self.first.get().cast_mut()) {
+            queue.by_turns(|list| {
+                let Some(node) = NonNull::new(self.first.get().cast_mut()) else {
+                    return false;
+                };
                 // SAFETY: The node was allocated, and is in the list of the queue, since it is in
                 // that of the object.
                 unsafe { list.free(node) };
-            }
-            drop(list);
+                true
+            });
         }
         let file = self.file.xchg(ptr::null_mut(), Full);
         // SAFETY: `attach` has given the reference; the exchange gives it to one caller.

@@ -152,7 +152,7 @@ pub(crate) struct Frame<'a> {
     c: *mut private::bundle_priv,
     method: &'a Method,
     kept: u64,
-    /// The handle that was destroyed, which the end does not put.
+    /// The handle that was destroyed, which the end only puts.
     destroyed: Option<Bit>,
 }
 
@@ -172,9 +172,10 @@ pub(crate) fn run(
     let mut stack = MaybeUninit::<Memory>::uninit();
     let mut heap = KVec::<u64>::new();
     let attributes = usize::from(method.bits()).saturating_mul(size_of::<bindings::uverbs_attr>());
-    let (place, words) = if attributes <= ROOM / 2 {
+    let (place, words) = if attributes <= const { ROOM / 2 } {
         (stack.as_mut_ptr(), WORDS)
     } else {
+        // OVERFLOW: The size of a word is not zero; the same below.
         let words = (attributes / size_of::<u64>()).saturating_add(C_WORDS);
         let all = (size_of::<Memory>() / size_of::<u64>()).saturating_add(words);
         heap.reserve(all, GFP_KERNEL)?;
@@ -325,10 +326,12 @@ impl Frame<'_> {
         copy: bool,
     ) -> Result {
         let place = self.vacant(bit)?;
-        let mut value = bindings::uverbs_ptr_attr::default();
-        value.len = attribute.len;
-        value.uattr_idx = index;
-        value.enum_id = choice;
+        let value = bindings::uverbs_ptr_attr {
+            len: attribute.len,
+            uattr_idx: index,
+            enum_id: choice,
+            ..Default::default()
+        };
         let mut data = u64::from_ne_bytes(attribute.data);
         if copy {
             let len = usize::from(attribute.len);
@@ -363,9 +366,11 @@ impl Frame<'_> {
     /// Those of [`vacant`](Self::vacant).
     pub(crate) fn keep_number(&mut self, bit: Bit, index: u16, number: i64) -> Result {
         let place = self.vacant(bit)?;
-        let mut value = bindings::uverbs_ptr_attr::default();
-        value.uattr_idx = index;
-        value.len = 0;
+        let value = bindings::uverbs_ptr_attr {
+            uattr_idx: index,
+            len: 0,
+            ..Default::default()
+        };
         // SAFETY: As in `keep_bytes`.
         unsafe {
             let to =
@@ -575,10 +580,14 @@ impl Frame<'_> {
                 // SAFETY: The handle is in the state that `access` says.
                 unsafe {
                     let made: Present = rdma::edge::FromC::from_c((*self.c).uobj_hw_obj_valid);
+                    let made = made.has(bit.get().into());
+                    // A method of ours that has dropped the handle has not made its object.
+                    let commit =
+                        commit && (made || access != Access::New || !self.method.is_ours());
                     private::uverbs_finalize_object(
                         handle,
                         Self::access(access),
-                        made.has(bit.get().into()),
+                        made,
                         commit,
                         call,
                     );

@@ -276,8 +276,12 @@ impl<'c, K: Kind> New<'c, K> {
         this.handle
     }
 
-    /// The handle is complete, and is shown at once.
+    /// The handle is complete, and is shown at once; that of an attribute when the call ends.
     pub(crate) fn commit(self) {
+        if let By::Attribute(_) = self.by {
+            self.ready();
+            return;
+        }
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: The handle was begun in this call, and is committed once: `self` is consumed.
         unsafe { bindings::rdma_alloc_commit_uobject(this.handle.raw(), this.call.raw()) };
@@ -424,18 +428,15 @@ impl<'c, K: Kind> Exclusive<'c, K> {
     where
         K: Object,
     {
-        let (old, call, handle) = (
-            core::mem::ManuallyDrop::new(self),
-            new.call,
-            new.handle.raw(),
-        );
+        let old = core::mem::ManuallyDrop::new(self);
         (**new.handle).set_object(object.into_raw().as_ptr().cast());
-        core::mem::forget(new);
-        // SAFETY: The old handle is locked exclusively, the new one was begun in this call; then
-        // it is committed, and the old one is put as one that was destroyed.
+        // SAFETY: The old handle is locked exclusively, the new one was begun in this call.
         unsafe {
-            bindings::rdma_assign_uobject(old.handle.raw(), handle, call.raw());
-            bindings::rdma_alloc_commit_uobject(handle, call.raw());
+            bindings::rdma_assign_uobject(old.handle.raw(), new.handle.raw(), new.call.raw());
+        }
+        new.commit();
+        // SAFETY: The old handle was looked up; it is put as one that was destroyed.
+        unsafe {
             bindings::rdma_lookup_put_uobject(
                 old.handle.raw(),
                 bindings::rdma_lookup_mode_UVERBS_LOOKUP_DESTROY,
@@ -629,7 +630,7 @@ impl<K: File> FileType<K> {
                 None => None,
             },
             fops: operations,
-            name: name.as_ptr().cast::<c_char>(),
+            name: name.to_bytes_with_nul().as_ptr().cast::<c_char>(),
             // CAST: Flags of `open`.
             flags: flags as c_int,
         };

@@ -6,8 +6,9 @@
 //! that it maps. When the device goes, or resets, its pages are taken away ([`zap`]); a program that
 //! touches it afterwards gets a page of zeros, one for all mappings of the file.
 //!
-//! A mapping that is copied while its file is being zapped is listed like any other: the zap cannot
-//! be over before the original is zapped, which the `mmap_lock` delays, and then finds the copy.
+//! While a file is being zapped, its `hw_destroy_rwsem` is held for writing. A mapping that is copied
+//! then loses its pages at once, before they are copied, so the zap ends however often programs fork.
+//! The copy of a mapping without pages is in no list.
 //!
 //! Locks: `hw_destroy_rwsem` of the file, then the `mmap_lock` of a process, then the `umap_lock` of
 //! the file, under which the list and the entries of its notes change.
@@ -45,12 +46,12 @@ pub(super) fn operations() -> *const bindings::vm_operations_struct {
     &OPERATIONS.0
 }
 
-/// An entry that a note had. Its reference is dropped with this, without the `umap_lock`: drivers
-/// free something then.
+/// An entry that a note had. Drivers free something when its reference is dropped with this.
 ///
 /// # Invariants
 ///
-/// The reference is this value's; the context of the entry exists.
+/// The reference is this value's. The context of the entry exists: it goes after the zap, which
+/// waits for the `umap_lock`. So whoever is not the one who zaps drops this with the lock held.
 struct Entry(NonNull<bindings::rdma_user_mmap_entry>);
 
 impl Drop for Entry {
@@ -199,25 +200,54 @@ unsafe fn file_of<'a>(vma: *mut Vma) -> &'a UFile {
 /// # Safety
 ///
 /// For the memory management only: with a mapping of a file of a node, whose private data are the
-/// note of the original, or null. The `mmap_lock` of the original is held for writing.
+/// note of the original, or null. The `mmap_lock` of the original is held for writing, and its pages
+/// are copied or moved after this.
 unsafe extern "C" fn open(vma: *mut Vma) {
-    // SAFETY: This function's contract. The original's note and entry stay while its `mmap_lock` is
-    // held; the new note is the mapping's.
+    // SAFETY: This function's contract. The original and its note stay while its `mmap_lock` is held;
+    // the new note is the mapping's.
     unsafe {
         let original: *mut Note = (*vma).vm_private_data.cast();
         if original.is_null() {
             return;
         }
-        match KBox::new(Note::default(), GFP_KERNEL) {
-            Ok(note) => {
-                private::rdma_umap_priv_init(KBox::into_raw(note), vma, (*original).entry);
+        let file = file_of(vma);
+        let destroying = file.hw_destroy_rwsem().try_read();
+        let Ok(note) = KBox::new(Note::default(), GFP_KERNEL) else {
+            // The copy cannot be refused, but must not have pages that nobody takes away.
+            (*vma).vm_private_data = ptr::null_mut();
+            if !bindings::rdma_helper_vma_wipe_on_fork(vma, (*original).vma) {
+                look_at(file, original, true);
             }
-            Err(_) => {
-                // It cannot be refused, but must not have pages that nobody takes away.
-                (*vma).vm_private_data = ptr::null_mut();
-                bindings::rdma_helper_vma_zap(vma);
-            }
+            return;
+        };
+        let note = KBox::into_raw(note);
+        if look_at(file, original, destroying.is_none()) {
+            // It stays so while the semaphore is held.
+            private::rdma_umap_priv_init(note, vma, (*original).entry);
+        } else {
+            (*note).vma = vma;
+            bindings::INIT_LIST_HEAD(&raw mut (*note).list);
+            (*vma).vm_private_data = note.cast();
         }
+    }
+}
+
+/// Returns whether a mapping has pages, and takes them away first if `zap` says so.
+///
+/// # Safety
+///
+/// The note is that of a mapping of the file, whose `mmap_lock` is held.
+unsafe fn look_at(file: &UFile, note: *mut Note, zap: bool) -> bool {
+    let held = file.umap_lock().lock();
+    // SAFETY: This function's contract; the lock is held, also when the entry is dropped.
+    unsafe {
+        let listed = (*note).list.next != &raw mut (*note).list;
+        if listed && zap {
+            bindings::rdma_helper_vma_zap((*note).vma);
+            drop(unlink(note));
+        }
+        drop(held);
+        listed && !zap
     }
 }
 
@@ -235,9 +265,9 @@ unsafe extern "C" fn close(vma: *mut Vma) {
             return;
         }
         let held = file_of(vma).umap_lock().lock();
-        let entry = unlink(note);
+        // With the lock: invariant of `Entry`.
+        drop(unlink(note));
         drop(held);
-        drop(entry);
         drop(KBox::from_raw(note));
     }
 }

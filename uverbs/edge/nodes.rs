@@ -49,10 +49,13 @@ pub(super) unsafe fn add(device: &Device, node: NonNull<CharDevice>) -> Result {
     Ok(())
 }
 
-/// Removes a node, if it is there; waits for those who use it. May sleep.
+/// Removes a node, if it is there. Those who found it before may use its memory still; they take the
+/// files from the list of the node, as its removal does. May sleep.
 pub(super) fn remove(node: NonNull<CharDevice>) {
     if let Some(mut nodes) = NODES.write() {
-        nodes.retain(|listed| listed.node != node);
+        if let Some(place) = nodes.iter().position(|listed| listed.node == node) {
+            let _ = nodes.remove(place);
+        }
         if nodes.is_empty() {
             // A static is not dropped.
             *nodes = KVec::new();
@@ -65,8 +68,12 @@ pub(super) fn with(device: &Device, act: impl FnOnce(&CharDevice)) {
     let Some(nodes) = NODES.read() else {
         return;
     };
-    if let Some(listed) = nodes.iter().find(|listed| ptr::eq(listed.device, device)) {
-        // SAFETY: The node exists while the list is locked: invariant of `Listed`.
-        act(unsafe { listed.node.as_ref() });
+    let listed = nodes.iter().find(|listed| ptr::eq(listed.device, device));
+    // SAFETY: The node exists while the list is locked: invariant of `Listed`.
+    let node = listed.map(|listed| unsafe { listed.node.as_ref() }.reference());
+    // What follows may wait for programs of this device, and must not stop other devices.
+    drop(nodes);
+    if let Some(node) = node {
+        act(&node);
     }
 }

@@ -112,7 +112,7 @@ pub(crate) const TABLE: &[Def] = &[Def::Tree(Tree {
 })];
 
 fn alloc(call: &Call) -> Result {
-    let new = call.new::<AsyncFile>(
+    let new = call.take_new::<AsyncFile>(
         bindings::uverbs_attrs_async_event_create_UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE,
     )?;
     start(&new)?;

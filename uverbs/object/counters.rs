@@ -99,7 +99,7 @@ pub(crate) const TABLE: &[Def] = &[
 ];
 
 fn create(call: &Call) -> Result {
-    let new = call.new::<Counters>(
+    let new = call.take_new::<Counters>(
         bindings::uverbs_attrs_create_counters_cmd_attr_ids_UVERBS_ATTR_CREATE_COUNTERS_HANDLE,
     )?;
     let made = counters::create(&new)?;
@@ -120,6 +120,7 @@ fn read(call: &Call) -> Result {
     }
     let cached = bindings::ib_uverbs_read_counters_flags_IB_UVERBS_READ_COUNTERS_PREFER_CACHED;
     let flags = call.flags32(FLAGS, cached.into())?;
+    // OVERFLOW: The size of a counter is not zero.
     let room = call.len(BUFFER)? / size_of::<u64>();
     let mut values = KVVec::from_elem(0_u64, room, GFP_KERNEL)?;
     let count = read.call(set, call, flags, &mut values)?;

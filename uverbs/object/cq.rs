@@ -20,6 +20,7 @@ use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
 use crate::edge::handle::Shared;
 use crate::edge::object::cq;
+use crate::edge::object::cq::LastQp;
 use crate::edge::object::cq::Wanted;
 use crate::edge::unsupported;
 use crate::edge::user::Plain;
@@ -293,7 +294,7 @@ fn create_by_ioctl(call: &Call) -> Result {
         bindings::ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION
             | bindings::ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
 
-    let new = call.new::<Cq>(attr::HANDLE)?;
+    let new = call.take_new::<Cq>(attr::HANDLE)?;
     if !cq::can_create(new.device()?) {
         return Err(unsupported());
     }
@@ -347,8 +348,9 @@ fn poll(call: &Call) -> Result {
     let (start, _) = call.answer();
     let mut at = start.after(size_of::<ib_uverbs_poll_cq_resp>());
     let mut answer = ib_uverbs_poll_cq_resp::zeroed();
+    let mut last = LastQp::NONE;
     while answer.count < request.ne {
-        let Some(completion) = cq::poll(&queue)? else {
+        let Some(completion) = cq::poll(call, &queue, &mut last)? else {
             break;
         };
         at.write(&completion, size_of::<ib_uverbs_wc>())?;

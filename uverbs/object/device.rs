@@ -262,7 +262,8 @@ fn invoke_write(call: &Call) -> Result {
 /// A context, with a file for its asynchronous events.
 fn get_context(call: &Call) -> Result {
     call.request::<ib_uverbs_get_context>()?;
-    let context = NewContext::alloc(call)?;
+    let mut context = NewContext::alloc(call)?;
+    // Dropped before the context, which it is of.
     let new = New::<AsyncFile>::begin(call)?;
     call.respond(|answer: &mut ib_uverbs_get_context_resp| {
         answer.num_comp_vectors = call.char_device().completion_vectors();
@@ -287,7 +288,7 @@ fn get_context_by_ioctl(call: &Call) -> Result {
         support |= u64::from(bindings::ib_uverbs_core_support_IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA);
     }
     call.output_if(SUPPORT, &support)?;
-    let context = NewContext::alloc(call)?;
+    let mut context = NewContext::alloc(call)?;
     let rights = match call.has(RIGHTS) {
         true => Some(call.copied_array::<i32>(RIGHTS)?),
         false => None,
@@ -436,7 +437,7 @@ fn port_attributes(port: Port<'_>, attr: &ib_port_attr) -> ib_uverbs_query_port_
         pkey_tbl_len: attr.pkey_tbl_len,
         lid: port.lid(attr.lid),
         sm_lid: port.lid(attr.sm_lid),
-        // CAST: Small numbers, here and below.
+        // CAST: Enumerations with small values.
         state: attr.state as u8,
         max_mtu: attr.max_mtu as u8,
         active_mtu: attr.active_mtu as u8,
@@ -446,15 +447,20 @@ fn port_attributes(port: Port<'_>, attr: &ib_port_attr) -> ib_uverbs_query_port_
         subnet_timeout: attr.subnet_timeout,
         init_type_reply: attr.init_type_reply,
         active_width: attr.active_width,
-        // Faster ones do not fit.
-        active_speed: attr
-            .active_speed
-            .min(bindings::ib_port_speed_IB_SPEED_NDR as u16) as u8,
+        active_speed: speed(attr.active_speed),
         phys_state: attr.phys_state,
+        // CAST: An enumeration with three values, and a flag of the lowest byte.
         link_layer: port.link_layer() as u8,
         flags: flags as u8,
         reserved: 0,
     }
+}
+
+/// A speed in the eight bits that the structures have for it: faster ones than NDR do not fit, and
+/// are told as NDR.
+fn speed(active: u16) -> u8 {
+    // CAST: Both are less than 256.
+    active.min(bindings::ib_port_speed_IB_SPEED_NDR as u16) as u8
 }
 
 /// The attributes of a port.
@@ -507,6 +513,7 @@ fn info_handles(call: &Call) -> Result {
     const ANY: u16 = u16::MAX;
 
     let len = call.len(LIST).unwrap_or(0);
+    // OVERFLOW: The size of a number is not zero.
     if len == 0 || len % size_of::<u32>() != 0 {
         return Err(EINVAL);
     }
@@ -515,6 +522,7 @@ fn info_handles(call: &Call) -> Result {
         return Err(edge::no_message());
     }
     let of = call.char_device().object(kind.into()).ok_or(ENOENT)?;
+    // OVERFLOW: As above.
     let mut ids = KVVec::from_elem(0_u32, len / size_of::<u32>(), GFP_KERNEL)?;
     let count = device::handles(call.file(), of, &mut ids);
     call.output_slice(LIST, ids.get(..count).ok_or(EINVAL)?)?;

@@ -81,7 +81,7 @@ pub(crate) const TABLE: &[Def] = &[
 ];
 
 fn alloc(call: &Call) -> Result {
-    let new = call.new::<Dm>(HANDLE)?;
+    let new = call.take_new::<Dm>(HANDLE)?;
     if new.device()?.ops().alloc_dm.is_none() {
         return Err(unsupported());
     }

@@ -63,5 +63,5 @@ pub(crate) const TABLE: &[Def] = &[
 
 fn alloc(call: &Call) -> Result {
     let pgoff: u64 = call.constant(PGOFF)?;
-    dmabuf::export(call.new(HANDLE)?, pgoff)
+    dmabuf::export(call.take_new(HANDLE)?, pgoff)
 }

@@ -114,7 +114,7 @@ fn alloc(call: &Call) -> Result {
         }
         hints.hint = Some(hint);
     }
-    let new = call.new::<Dmah>(HANDLE)?;
+    let new = call.take_new::<Dmah>(HANDLE)?;
     let made = dmah::alloc(&new, &hints)?;
     new.made(made);
     Ok(())

@@ -230,9 +230,11 @@ impl Rules {
     /// Adds a specification of `size` bytes, with these parts at these places.
     fn append(&mut self, kind: u32, size: usize, parts: &[(usize, &[u8])]) -> Result {
         let start = self.0.len();
-        let end = start.checked_add(size).ok_or(EINVAL)?;
-        self.0.resize(end, 0, GFP_KERNEL)?;
-        let spec = self.0.get_mut(start..end).ok_or(EINVAL)?;
+        self.0.reserve(size, GFP_KERNEL)?;
+        for _ in 0..size {
+            self.0.push_within_capacity(0).map_err(|_| ENOMEM)?;
+        }
+        let spec = self.0.get_mut(start..).ok_or(EINVAL)?;
         // All specifications begin with these two.
         put(spec, offset_of!(Tag, type_), &kind.to_ne_bytes())?;
         put(
@@ -274,7 +276,7 @@ impl Rules {
             Spec::Action(handle) => {
                 type C = bindings::ib_flow_spec_action_handle;
                 let action = Shared::<FlowAction>::get(call, handle)?;
-                let address = uses.add_action(&action).to_ne_bytes();
+                let address = uses.add_action(&action)?.to_ne_bytes();
                 let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_HANDLE;
                 self.append(
                     kind,
@@ -285,7 +287,7 @@ impl Rules {
             Spec::Count(handle) => {
                 type C = bindings::ib_flow_spec_action_count;
                 let set = Shared::<Counters>::get(call, handle)?;
-                let address = uses.add_counters(&set).to_ne_bytes();
+                let address = uses.add_counters(&set)?.to_ne_bytes();
                 let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_COUNT;
                 self.append(
                     kind,

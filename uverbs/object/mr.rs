@@ -300,10 +300,9 @@ fn register(call: &Call) -> Result {
         access: request.access_flags,
     };
     let pd = Shared::<Pd>::get(call, request.pd_handle)?;
-    let mut made = mr::register(&new, &pd, &asked, None)?;
+    let place = Some((request.hca_va, request.length));
+    let made = mr::register(&new, &pd, &asked, None, place)?;
     drop(pd);
-    verbs::Mr::set_iova(&mut made, request.hca_va);
-    made.set_length(request.length);
     let (lkey, rkey) = (made.lkey(), made.rkey());
     let handle = new.made(made);
     call.respond(|answer: &mut ib_uverbs_reg_mr_resp| {
@@ -351,14 +350,14 @@ fn register_by_ioctl(call: &Call) -> Result {
     };
     let access = call.flags32(reg::ACCESS, allowed.into())?;
     check_access(device, access)?;
-    let new = call.new::<Mr>(reg::HANDLE)?;
+    let new = call.take_new::<Mr>(reg::HANDLE)?;
     let asked = Registration {
         memory,
         length,
         iova,
         access,
     };
-    let made = mr::register(&new, pd, &asked, dmah)?;
+    let made = mr::register(&new, pd, &asked, dmah, None)?;
     let (lkey, rkey) = (made.lkey(), made.rkey());
     new.made(made);
     call.output(reg::LKEY, &lkey)?;
@@ -380,14 +379,14 @@ fn register_dmabuf(call: &Call) -> Result {
     let fd: i32 = call.input(reg_dmabuf::FD)?;
     let access = call.flags32(reg_dmabuf::ACCESS, OF_DMABUF.into())?;
     check_access(device, access)?;
-    let new = call.new::<Mr>(reg_dmabuf::HANDLE)?;
+    let new = call.take_new::<Mr>(reg_dmabuf::HANDLE)?;
     let asked = Registration {
         memory: Memory::DmaBuf { fd, offset },
         length,
         iova,
         access,
     };
-    let made = mr::register(&new, pd, &asked, None)?;
+    let made = mr::register(&new, pd, &asked, None, None)?;
     let (lkey, rkey) = (made.lkey(), made.rkey());
     new.made(made);
     call.output(reg_dmabuf::LKEY, &lkey)?;
@@ -413,7 +412,7 @@ fn register_dm(call: &Call) -> Result {
     if end > dm.length().into() {
         return Err(EINVAL);
     }
-    let new = call.new::<Mr>(reg_dm::HANDLE)?;
+    let new = call.take_new::<Mr>(reg_dm::HANDLE)?;
     let made = mr::register_dm(&new, pd, dm, (offset, length), access)?;
     let (lkey, rkey) = (made.lkey(), made.rkey());
     new.made(made);

@@ -44,6 +44,8 @@ use crate::table::Tree;
 use crate::table::Write;
 use crate::table::UHW;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::bindings::ib_uverbs_buffer_desc;
 use rdma::bindings::ib_uverbs_create_qp;
@@ -71,6 +73,8 @@ pub(crate) struct Beside {
     pub(crate) groups: Groups,
     /// The XRC domain of a target.
     domain: DomainUse,
+    /// The number, for completions.
+    pub(crate) number: Atomic<u32>,
 }
 
 impl Kind for Qp {
@@ -82,6 +86,7 @@ impl Kind for Qp {
             events <- Asynchronous::new(),
             groups <- Groups::new(),
             domain: DomainUse::new(),
+            number: Atomic::new(0),
         })
     }
 }
@@ -293,6 +298,7 @@ fn create(mut new: New<'_, Qp>, request: Request<'_>) -> Result<Made> {
                 beside.domain.attach(domain);
             }
             let number = made.qp_num();
+            beside.number.store(number, Relaxed);
             let handle = new.made(made).number();
             Ok(Made {
                 handle,
@@ -323,8 +329,7 @@ fn create_by_command(call: &Call) -> Result {
     extended.sq_sig_all = request.sq_sig_all;
     extended.qp_type = request.qp_type;
     extended.is_srq = request.is_srq;
-    let made = create_by_numbers(call, &extended)?;
-    call.respond(|answer| fill(answer, &made))
+    answer(call, &create_by_numbers(call, &extended)?)
 }
 
 fn create_extended(call: &Call) -> Result {
@@ -333,9 +338,13 @@ fn create_extended(call: &Call) -> Result {
     if request.comp_mask & !known != 0 || request.reserved != 0 {
         return Err(EINVAL);
     }
-    let made = create_by_numbers(call, &request)?;
+    answer(call, &create_by_numbers(call, &request)?)
+}
+
+/// Answers both commands alike, as the C module does: the plain one has room for the first part.
+fn answer(call: &Call, made: &Made) -> Result {
     call.respond(|answer: &mut ib_uverbs_ex_create_qp_resp| {
-        fill(&mut answer.base, &made);
+        fill(&mut answer.base, made);
         answer.response_length = call.response_length::<ib_uverbs_ex_create_qp_resp>();
     })
 }
@@ -379,7 +388,9 @@ fn create_by_numbers(call: &Call, request: &ib_uverbs_ex_create_qp) -> Result<Ma
     let with_table = bindings::ib_uverbs_create_qp_mask_IB_UVERBS_CREATE_QP_MASK_IND_TABLE;
     if request.comp_mask & with_table != 0 {
         table = Some(Shared::<RwqTable>::get(call, request.rwq_ind_tbl_handle)?);
-        if cap.max_recv_wr != 0 || cap.max_recv_sge != 0 || request.is_srq != 0 {
+        // A target, which does not receive by itself, would not count as a user of the table.
+        let target = of == Type::XRC_TARGET;
+        if target || cap.max_recv_wr != 0 || cap.max_recv_sge != 0 || request.is_srq != 0 {
             return Err(EINVAL);
         }
     }
@@ -524,7 +535,7 @@ fn create_by_ioctl(call: &Call) -> Result {
         }
     }
     let made = create(
-        call.new::<Qp>(HANDLE)?,
+        call.take_new::<Qp>(HANDLE)?,
         Request {
             of,
             user_handle,
@@ -553,6 +564,7 @@ fn open(call: &Call) -> Result {
         .inspect_err(|_| beside.events.detach())?;
     beside.domain.attach(domain.handle());
     let number = opened.qp_num();
+    beside.number.store(number, Relaxed);
     let handle = new.made(opened).number();
     call.respond(|answer: &mut ib_uverbs_create_qp_resp| {
         answer.qpn = number;

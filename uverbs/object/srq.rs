@@ -23,6 +23,7 @@ use crate::edge::object::srq;
 use crate::edge::object::srq::Type;
 use crate::edge::object::srq::Wanted;
 use crate::edge::object::xrcd::DomainUse;
+use crate::edge::unsupported;
 use crate::object::async_event;
 use crate::object::async_event::AsyncFile;
 use crate::object::cq::Cq;
@@ -255,7 +256,8 @@ fn create_by_command(call: &Call, request: &ib_uverbs_create_xsrq) -> Result {
         (BASIC, _, _) => Type::Basic,
         (XRC, Some(cq), Some(domain)) => Type::Xrc(cq, domain),
         (TM, Some(cq), _) => Type::TagMatching(cq, request.max_num_tags),
-        _ => return Err(EINVAL),
+        // As drivers answer, to whom the C module passes any number.
+        _ => return Err(unsupported()),
     };
     let (handle, facts) = create(
         new,
@@ -301,7 +303,7 @@ fn create_of_type(call: &Call) -> Result {
 }
 
 fn create_by_ioctl(call: &Call) -> Result {
-    let new = call.new::<Srq>(attr::HANDLE)?;
+    let new = call.take_new::<Srq>(attr::HANDLE)?;
     let pd = call.object::<Pd>(attr::PD_HANDLE)?;
     let max_sge = call.input(attr::MAX_SGE)?;
     let max_wr = call.input(attr::MAX_WR)?;

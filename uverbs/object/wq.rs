@@ -192,15 +192,13 @@ fn create_by_command(call: &Call) -> Result {
     let new = New::<Wq>::begin(call)?;
     let pd = Shared::<Pd>::get(call, request.pd_handle)?;
     let cq = Shared::<Cq>::get(call, request.cq_handle)?;
-    if request.wq_type != RECEIVE {
-        return Err(EINVAL);
-    }
     let (handle, facts) = create(
         new,
         Arguments {
             wanted: Wanted {
                 cq: &cq,
-                kind: RECEIVE,
+                // Drivers refuse others.
+                kind: request.wq_type,
                 max_wr: request.max_wr,
                 max_sge: request.max_sge,
                 flags: request.create_flags,
@@ -225,7 +223,7 @@ fn create_by_ioctl(call: &Call) -> Result {
         | bindings::ib_uverbs_wq_flags_IB_UVERBS_WQ_FLAGS_DELAY_DROP
         | bindings::ib_uverbs_wq_flags_IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
 
-    let new = call.new::<Wq>(attr::HANDLE)?;
+    let new = call.take_new::<Wq>(attr::HANDLE)?;
     let pd = call.object::<Pd>(attr::PD_HANDLE)?;
     let flags = call.flags32(attr::FLAGS, FLAGS.into())?;
     let max_sge = call.input(attr::MAX_SGE)?;

@@ -80,6 +80,7 @@ impl Bit {
             if id >= ATTRIBUTES / 2 - 1 {
                 return None;
             }
+            // OVERFLOW: Just compared.
             (id + 1) << 1
         } else {
             if id >= ATTRIBUTES / 2 {
@@ -87,7 +88,7 @@ impl Bit {
             }
             id << 1 | 1
         };
-        // CAST: From 1 to 63.
+        // CAST, OVERFLOW: From 1 to 63.
         Some(Self(key as u8 - 1))
     }
 }
@@ -100,6 +101,7 @@ impl Key {
             if id >= OBJECTS - CORE_OBJECTS {
                 return None;
             }
+            // OVERFLOW: Less than OBJECTS.
             id + CORE_OBJECTS
         } else {
             if id >= CORE_OBJECTS {
@@ -117,11 +119,13 @@ impl Key {
             if id >= WRITE - DRIVER_METHODS {
                 return None;
             }
+            // OVERFLOW: Less than WRITE.
             id + DRIVER_METHODS
         } else {
             if id >= DRIVER_METHODS - 1 {
                 return None;
             }
+            // OVERFLOW: At most DRIVER_METHODS.
             id + 1
         };
         Some(self.with_method(index))
@@ -129,7 +133,7 @@ impl Key {
 
     /// The key of an attribute of this method.
     pub const fn attribute(self, bit: Bit) -> Self {
-        // CAST: Lossless.
+        // CAST, OVERFLOW: From 1 to 63.
         Self(self.of_method().0 | (bit.0 as u16 + 1))
     }
 
@@ -164,6 +168,7 @@ impl Key {
     pub const fn object_id(self) -> u16 {
         let index = self.0 >> METHOD_BITS;
         if index >= CORE_OBJECTS {
+            // OVERFLOW: Just compared.
             return (index - CORE_OBJECTS) | DRIVER;
         }
         index
@@ -184,6 +189,7 @@ impl Key {
             (WRITE, _) => Place::Write(low),
             (WRITE_EX, _) => Place::WriteEx(low),
             (_, 0) => Place::Method,
+            // OVERFLOW: Not 0: the arm above.
             (_, _) => Place::Attribute(Bit(low - 1)),
         }
     }

@@ -126,7 +126,7 @@ fn by_number_only(wanted: Wanted<'_>, number: u32, call: &Call) -> Result {
 
 /// Gives the number of a handle to a new one, which is to be committed next, and destroys the object
 /// of the old one. `old` is exclusively locked, and stays so. If its driver does not destroy it, it
-/// has another number, and stays until the file is closed.
+/// is unlocked, and has another number, under which the program may destroy it later.
 fn replace(old: &Uobject, new: &Uobject, call: &Call) {
     new.assert_locked(Access::Write);
     let same = ptr::eq(old.uapi_object(), new.uapi_object());
@@ -135,8 +135,11 @@ fn replace(old: &Uobject, new: &Uobject, call: &Call) {
         return;
     }
     if file::swap_numbers(call.file(), old, new) {
-        // The C module ignores the error here as well; see above.
-        let _ = destroy(old, Reason::DESTROY, call);
+        // The caller puts it as one that was destroyed, which does not unlock it. The C module
+        // ignores the error here as well.
+        if destroy(old, Reason::DESTROY, call).is_err() {
+            old.unlock_any();
+        }
     }
 }
 

@@ -169,7 +169,7 @@ fn get(files: FilesAt<'_>, count: Count<'_>, mask: Lent<'_, u64>) -> Result {
         // CAST: A negative descriptor is one that nobody has.
         let fd = *file as u32;
         let ucaps = all.as_ref().ok_or(EBADF)?;
-        let index = ucaps.numbers.index_of_file(fd)?;
+        let index = ucaps.numbers.index_of_file::<Right>(fd)?;
         let ucap = ucaps.by_kind.get(usize::try_from(index)?);
         if !ucap.is_some_and(Option::is_some) {
             return Err(EINVAL);

@@ -181,7 +181,7 @@ impl Kind {
             Kind::U8 => Some(1),
             Kind::U32 => Some(4),
             Kind::U64 => Some(8),
-            _ => None,
+            Kind::Unnamed | Kind::Text(_) | Kind::Nested | Kind::Binary | Kind::AtLeast(_) => None,
         };
         if strict && number.is_some_and(|number| len != number) {
             return Err(Why::Length);
@@ -190,7 +190,7 @@ impl Kind {
         match (self, attr.nested) {
             (Kind::Nested, false) if strict => return Err(Why::NoMark),
             (_, true) if strict && !may_be_marked => return Err(Why::Mark),
-            _ => {}
+            (_, true | false) => {}
         }
         if number.is_some_and(|number| len < number) {
             return Err(Why::Range);

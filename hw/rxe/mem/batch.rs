@@ -11,7 +11,7 @@
 //!
 //! Context: any in which preemption is disabled while a batch is held; never sleeps.
 
-use super::copy::{AtomicOp, Part, Reach, Room};
+use super::edge::{AtomicOp, Part, Reach, Room};
 use super::region::MrCore;
 use super::sge::{self, in_one_entry, Cursor, Sge, TooShort, Walk};
 use super::window::MwCore;
@@ -19,9 +19,8 @@ use super::{access, index, Claim, Fault, MemError, Memory, PdId, QpTag, MW_INDIC
 use crate::edge::write_back;
 use crate::proto::{FlushKind, Key};
 use crate::queue::wqe::{BindMw, LocalOp};
-use core::ptr::NonNull;
 use kernel::prelude::*;
-use rdma::gate::Pass;
+use rdma::gate::Entered;
 use rdma::sync::rcu;
 use rdma::umem::odp::Touch;
 
@@ -43,30 +42,17 @@ pub(crate) struct Batch<'m> {
     memory: &'m Memory,
     pd: PdId,
     qp: QpTag,
-    kept: [Option<Held<'m>>; KEPT],
+    kept: [Option<Held>; KEPT],
     /// Index in `kept` of the next entry to replace.
     next: usize,
     /// The last access that failed because its memory was absent.
     absent: Option<Fault>,
 }
 
-/// A region, held inside its gate.
-///
-/// # Invariants
-///
-/// `_pass` is a pass of `core`'s gate, so `core` is alive: its owner, `Mr`, drops its reference
-/// only after it has closed the gate and waited for all passes.
-struct Held<'m> {
+/// A region, used inside its gate: its owner, `Mr`, waits until this is dropped.
+struct Held {
     index: u32,
-    core: NonNull<MrCore>,
-    _pass: Pass<'m>,
-}
-
-impl Held<'_> {
-    fn core(&self) -> &MrCore {
-        // SAFETY: Alive by the type invariant; only shared references to it exist.
-        unsafe { self.core.as_ref() }
-    }
+    core: Entered<MrCore>,
 }
 
 impl<'m> Batch<'m> {
@@ -477,7 +463,8 @@ impl<'m> Batch<'m> {
         len: usize,
         f: impl FnOnce(Reach<'_>) -> R,
     ) -> Result<R, MemError> {
-        let done = self.region(Key(claim.key))?.with(claim, va, len, f);
+        let core = self.region(Key(claim.key))?;
+        let done = MrCore::with(core, claim, va, len, f);
         if matches!(done, Err(MemError::Absent)) {
             self.note_absent(claim, va, len);
         }
@@ -544,7 +531,7 @@ impl<'m> Batch<'m> {
     /// takes the general path, which finds the error.
     #[inline(always)]
     fn part(&mut self, claim: &Claim, va: u64, len: usize) -> Option<Part<'_>> {
-        self.find(Key(claim.key))?.part(claim, va, len)
+        MrCore::part(self.find(Key(claim.key))?, claim, va, len)
     }
 
     /// [`Self::part`] for a message's buffers, if one entry of the list covers the range.
@@ -573,48 +560,38 @@ impl<'m> Batch<'m> {
 
     /// Finds a region by the index in a key and stays inside its gate.
     #[inline]
-    fn region(&mut self, key: Key) -> Result<&MrCore, MemError> {
+    fn region(&mut self, key: Key) -> Result<&Entered<MrCore>, MemError> {
         self.find(key).ok_or(MemError::Key)
     }
 
     /// [`Self::region`]; `None` if there is none or it is being deregistered.
     #[inline]
-    fn find(&mut self, key: Key) -> Option<&MrCore> {
+    fn find(&mut self, key: Key) -> Option<&Entered<MrCore>> {
         let index = index(key);
-        let is_it = |held: &Option<Held<'_>>| held.as_ref().is_some_and(|h| h.index == index);
+        let is_it = |held: &Option<Held>| held.as_ref().is_some_and(|h| h.index == index);
         let place = match self.kept.iter().position(is_it) {
             Some(place) => place,
             None => return self.enter(index),
         };
-        self.kept.get(place)?.as_ref().map(Held::core)
+        self.kept.get(place)?.as_ref().map(|held| &held.core)
     }
 
     /// Enters a region that the batch does not keep yet.
     #[inline(never)]
-    fn enter(&mut self, index: u32) -> Option<&MrCore> {
-        let held = self.memory.enter(index)?;
+    fn enter(&mut self, index: u32) -> Option<&Entered<MrCore>> {
+        let core = self.memory.enter(index)?;
         let place = self.next % KEPT;
         self.next = place.wrapping_add(1);
-        Some(self.kept.get_mut(place)?.insert(held).core())
+        let held = self.kept.get_mut(place)?.insert(Held { index, core });
+        Some(&held.core)
     }
 }
 
 impl Memory {
     /// Enters the gate of the region with this index, if it exists.
-    fn enter(&self, index: u32) -> Option<Held<'_>> {
+    fn enter(&self, index: u32) -> Option<Entered<MrCore>> {
         let guard = rcu::read_lock();
-        let found = self.regions.borrow(index, &guard)?;
-        let core = NonNull::from(&*found);
-        // SAFETY: The RCU read-side section keeps the object alive now, and the pass taken here
-        // keeps it alive afterwards (see `Held`). If the gate is closed, the reference is not used
-        // beyond the read-side section.
-        let pass = unsafe { core.as_ref() }.gate.try_enter()?;
-        // INVARIANT: `pass` is a pass of `core`'s gate.
-        Some(Held {
-            index,
-            core,
-            _pass: pass,
-        })
+        self.regions.borrow(index, &guard)?.enter()
     }
 
     /// Faults in pages of an on-demand region; without `may_fault`, only those that its process has
@@ -624,8 +601,9 @@ impl Memory {
     ///
     /// Those of [`MrCore::fault_in`]; `EINVAL` if the key does not name a region.
     pub(crate) fn fault_in(&self, fault: &Fault, may_fault: bool) -> Result {
+        // Not inside the gate: a fault may take for ever, and the owner does not wait for it.
         let core = self.regions.get(index(fault.key)).ok_or(EINVAL)?;
-        core.fault_in(fault, may_fault)
+        core.outside().fault_in(fault, may_fault)
     }
 
     /// Like [`Memory::fault_in`], for the owner of a region in `pd`.
@@ -635,7 +613,9 @@ impl Memory {
     /// `EINVAL` if the key does not name an on-demand region in `pd`, `EPERM` if the region is not
     /// writable, `EFAULT` if the range is outside the region or not mapped.
     pub(crate) fn prefetch(&self, pd: PdId, fault: &Fault, may_fault: bool) -> Result {
+        // Not inside the gate: a fault may take for ever, and the owner does not wait for it.
         let core = self.regions.get(index(fault.key)).ok_or(EINVAL)?;
+        let core = core.outside();
         core.check_domain(pd)?;
         match core.fault_in(fault, may_fault) {
             Err(error) if error == EACCES => Err(EPERM),
@@ -657,7 +637,7 @@ impl Memory {
     pub(super) fn unbind(&self, region: Key) {
         let guard = rcu::read_lock();
         if let Some(core) = self.regions.borrow(index(region), &guard) {
-            core.unbind_window();
+            core.outside().unbind_window();
         }
     }
 }
@@ -669,7 +649,7 @@ fn is_window(key: Key) -> bool {
 /// Calls `fill` to write a range of a region. A fast or on-demand region is written under a lock
 /// that `fill` may need as well, so the bytes are first copied to the stack.
 fn write_by(
-    core: &MrCore,
+    core: &Entered<MrCore>,
     claim: &Claim,
     va: u64,
     len: usize,
@@ -677,7 +657,7 @@ fn write_by(
 ) -> Result<(), MemError> {
     let mut done = 0usize;
     if !core.is_locked() {
-        return core.with(claim, va, len, |memory| {
+        return MrCore::with(core, claim, va, len, |memory| {
             for part in memory {
                 let room = part.room().ok_or(MemError::Range)?;
                 let some = room.len();
@@ -695,9 +675,8 @@ fn write_by(
         let at = u64::try_from(done)
             .ok()
             .and_then(|done| va.checked_add(done));
-        let put = core.with(claim, at.ok_or(MemError::Range)?, some, |memory| {
-            memory.write(part)
-        })?;
+        let at = at.ok_or(MemError::Range)?;
+        let put = MrCore::with(core, claim, at, some, |memory| memory.write(part))?;
         whole(put, some)?;
         done = done.saturating_add(some);
     }

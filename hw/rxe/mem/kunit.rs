@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_cannot_name_memory_that_is_not() -> Result {
+    fn a_peer_cannot_access_unmapped_addresses() -> Result {
         let memory = memory()?;
         let mr = Mr::dma(&memory, PD, ALL)?;
         let mut batch = batch(&memory);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_went_is_not_bound() -> Result {
+    fn a_destroyed_window_is_not_bound() -> Result {
         let memory = memory()?;
         let buffer = Buffer::new(1)?;
         for kind in [MwKind::One, MwKind::Two] {
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn deregistration_waits_for_who_is_inside() -> Result {
+    fn deregistration_waits_for_users() -> Result {
         let memory = memory()?;
         let buffer = Buffer::new(1)?;
         let mr = Mr::dma(&memory, PD, ALL)?;

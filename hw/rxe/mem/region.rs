@@ -4,8 +4,9 @@
 //!
 //! [`Mr`] is the owner's side and belongs to the verbs object; the data path finds [`MrCore`] by
 //! key. Dropping `Mr` removes the core from the table, closes its gate and waits until nobody is
-//! inside; only then are the pages released. Whoever is inside the gate may therefore use the core
-//! and its pages without a reference.
+//! inside; only then are the pages released. Whoever is inside the gate, which the type [`Entered`]
+//! proves, may therefore use the core and its pages without a reference. Page faults hold a reference
+//! instead: they may never end, and on-demand memory ends without waiting for them.
 //!
 //! Five kinds (IBTA 10.6): all kernel memory; a user's pinned pages; a user's pages on demand; many
 //! of those, or a process's whole address space; and the fast registrations of kernel users, whose pages
@@ -18,7 +19,7 @@
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/ib_umem.h`.
 
-use super::copy::{Part, Reach};
+use super::edge::{Part, Reach};
 use super::map::{Piece, Pieces, Shape};
 use super::pages::PageList;
 use super::{fresh_key, Claim, Fault, MemError, Memory, PdId, MR_INDICES};
@@ -30,7 +31,8 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::Arc;
 use rdma::accounted;
-use rdma::gate::Gate;
+use rdma::gate::Entered;
+use rdma::gate::Owner;
 use rdma::new_spinlock_irq;
 use rdma::provider::{Access, RegionMask};
 use rdma::sync::SpinLockIrq;
@@ -49,8 +51,8 @@ const NO_MORE_WINDOWS: u32 = 1 << 31;
 ///
 /// # Invariants
 ///
-/// While a pass of `gate` exists, the memory behind `backing` is mapped in the
-/// kernel and, for a user's region, pinned.
+/// While an [`Entered`] exists, the memory behind `backing` is mapped in the kernel and, for a
+/// user's region, pinned.
 #[pin_data]
 pub(crate) struct MrCore {
     backing: Backing,
@@ -62,8 +64,6 @@ pub(crate) struct MrCore {
     windows: Atomic<u32>,
     #[pin]
     fast: SpinLockIrq<FastInner>,
-    #[pin]
-    pub(super) gate: Gate,
 }
 
 enum Backing {
@@ -108,31 +108,30 @@ impl MrCore {
 
     /// Calls `f` with `len` bytes at `va`, if `claim` permits the access.
     ///
-    /// The caller must be inside the gate. `f` may write if `claim` is for writing; the claim must
-    /// then include a write right. `f` may run under a spinlock with interrupts off, so it must not
-    /// sleep.
+    /// `f` may write if `claim` is for writing; the claim must then include a write right. `f` may
+    /// run under a spinlock with interrupts off, so it must not sleep.
     ///
     /// # Errors
     ///
     /// See [`MemError`]; `Absent` only if the claim touches the bytes. `f` was not called then. If
     /// the claim does not touch the bytes, `f` may get no parts.
     pub(super) fn with<R>(
-        &self,
+        this: &Entered<Self>,
         claim: &Claim,
         va: u64,
         len: usize,
         f: impl FnOnce(Reach<'_>) -> R,
     ) -> Result<R, MemError> {
-        if PdId(self.pd.load(Relaxed)) != claim.pd {
+        if PdId(this.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
         }
         // SAFETY: It is called below with pieces of the region's backing memory, which stays mapped
-        // while the caller is inside the gate or the lock is held. It is writable if the claim's
-        // rights, or those of the window used, include writing.
+        // while `this` exists (type invariant) and, if it comes and goes, the lock is held. It is
+        // writable if the claim's rights, or those of the window used, include writing.
         let f = |pieces: Pieces<'_>| f(unsafe { Reach::new(pieces, claim.writes()) });
-        match &self.backing {
+        match &this.backing {
             Backing::Dma => {
-                self.permits(claim)?;
+                this.permits(claim)?;
                 let start = usize::try_from(va).map_err(|_| MemError::Range)?;
                 start.checked_add(len).ok_or(MemError::Range)?;
                 let pieces = Pieces::direct(&start, len).ok_or(MemError::Range)?;
@@ -153,7 +152,7 @@ impl MrCore {
                 Ok(f(pieces))
             }
             Backing::User { iova, shape, pages } => {
-                self.permits(claim)?;
+                this.permits(claim)?;
                 let offset = va.checked_sub(*iova).ok_or(MemError::Range)?;
                 let pieces = shape
                     .walk(pages.all(), offset, len)
@@ -161,14 +160,14 @@ impl MrCore {
                 Ok(f(pieces))
             }
             Backing::OnDemand { .. } | Backing::Chunked { .. } => {
-                self.with_on_demand(claim, va, len, f)
+                this.with_on_demand(claim, va, len, f)
             }
             Backing::Fast => {
-                let fast = self.fast.lock();
+                let fast = this.fast.lock();
                 if !fast.valid || fast.key != claim.key {
                     return Err(MemError::Key);
                 }
-                self.rights(claim)?;
+                this.rights(claim)?;
                 let offset = va.checked_sub(fast.iova).ok_or(MemError::Range)?;
                 let blocks = fast.blocks.get(..fast.used).ok_or(MemError::Range)?;
                 let pieces = fast
@@ -181,23 +180,26 @@ impl MrCore {
     }
 
     /// Returns the `len` bytes at `va` if `claim` permits the access and they are contiguous in a
-    /// user's pinned pages. The caller must be inside the gate. On `None` the caller falls back to
-    /// [`Self::with`].
+    /// user's pinned pages. On `None` the caller falls back to [`Self::with`].
     #[inline]
-    pub(super) fn part(&self, claim: &Claim, va: u64, len: usize) -> Option<Part<'_>> {
-        let Backing::User { iova, shape, pages } = &self.backing else {
+    pub(super) fn part<'a>(
+        this: &'a Entered<Self>,
+        claim: &Claim,
+        va: u64,
+        len: usize,
+    ) -> Option<Part<'a>> {
+        let Backing::User { iova, shape, pages } = &this.backing else {
             return None;
         };
-        if PdId(self.pd.load(Relaxed)) != claim.pd {
+        if PdId(this.pd.load(Relaxed)) != claim.pd {
             return None;
         }
-        self.permits(claim).ok()?;
+        this.permits(claim).ok()?;
         let (block, inside) = shape.in_one_block(va.checked_sub(*iova)?, len)?;
         let address = pages.all().get(block)?.wrapping_add(inside);
         let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
-        // SAFETY: The piece lies in the pinned pages of `backing`, which are mapped while a pass of
-        // `gate` exists (type invariant). `self` is borrowed from a `Held`, which has one. It is
-        // writable if the claim's rights include writing.
+        // SAFETY: The piece lies in the pinned pages of `backing`, which are mapped while `this`
+        // exists (type invariant). It is writable if the claim's rights include writing.
         Some(unsafe { Part::new(Piece { at, len }, claim.writes()) })
     }
 
@@ -290,8 +292,13 @@ impl MrCore {
     /// # Errors
     ///
     /// `Access` if binding is not allowed (IBTA C10-73, C10-74); otherwise as for an access.
-    pub(super) fn bind_window(&self, claim: &Claim, va: u64, len: u64) -> Result<(), MemError> {
-        match self.backing {
+    pub(super) fn bind_window(
+        this: &Entered<Self>,
+        claim: &Claim,
+        va: u64,
+        len: u64,
+    ) -> Result<(), MemError> {
+        match this.backing {
             // The C driver does not allow this binding either: the region has no range.
             Backing::Dma => return Err(MemError::Range),
             Backing::User { .. }
@@ -301,14 +308,14 @@ impl MrCore {
         }
         // Only the range matters here, so empty accesses at both ends suffice.
         let end = va.checked_add(len).ok_or(MemError::Range)?;
-        self.with(claim, va, 0, |_| ())?;
-        self.with(claim, end, 0, |_| ())?;
-        let mut old = self.windows.load(Relaxed);
+        Self::with(this, claim, va, 0, |_| ())?;
+        Self::with(this, claim, end, 0, |_| ())?;
+        let mut old = this.windows.load(Relaxed);
         loop {
             if old & NO_MORE_WINDOWS != 0 {
                 return Err(MemError::Key);
             }
-            match self.windows.cmpxchg(old, old.wrapping_add(1), Full) {
+            match this.windows.cmpxchg(old, old.wrapping_add(1), Full) {
                 Ok(_) => return Ok(()),
                 Err(now) => old = now,
             }
@@ -487,7 +494,8 @@ enum Pages {
 /// Dropping it may sleep: it waits until no packet uses the region.
 pub(crate) struct Mr {
     memory: Arc<Memory>,
-    core: Arc<MrCore>,
+    /// Its drop waits until nobody is inside the gate.
+    core: Owner<MrCore>,
     /// Dropped last, when nobody is inside the gate any more.
     pages: Pages,
 }
@@ -759,7 +767,7 @@ impl Mr {
         let slot = memory.regions.reserve(MR_INDICES, accounted::GFP)?;
         let key = fresh_key(slot.id());
         fast.key = key;
-        let core = Arc::pin_init(
+        let core = Owner::new(
             pin_init!(MrCore {
                 backing,
                 key,
@@ -767,11 +775,10 @@ impl Mr {
                 access: Atomic::new(access),
                 windows: Atomic::new(0),
                 fast <- new_spinlock_irq!(fast, "MrCore::fast"),
-                gate <- Gate::new(),
             }),
             accounted::GFP,
         )?;
-        slot.publish(core.clone());
+        slot.publish(core.share());
         Ok(Self {
             memory: memory.clone(),
             core,
@@ -784,7 +791,7 @@ impl Drop for Mr {
     fn drop(&mut self) {
         drop(self.memory.regions.remove(self.core.key >> 8));
         // No new user can find it; wait for the present ones.
-        self.core.gate.close_and_wait();
+        self.core.close_and_wait();
         // Released here, in process context, because the core may be dropped in a softirq.
         match &self.core.backing {
             Backing::OnDemand { memory, .. } => memory.release(),

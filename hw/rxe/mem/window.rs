@@ -16,6 +16,7 @@ use crate::queue::wqe::BindMw;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::accounted;
+use rdma::gate::Entered;
 use rdma::new_spinlock_irq;
 use rdma::sync::SpinLockIrq;
 use rdma::umem::odp::Touch;
@@ -126,8 +127,7 @@ impl MwCore {
         Ok((bound.start, bound.len))
     }
 
-    /// Binds the window to a part of `region`; without a region, unbinds a type 1 window. The
-    /// caller must be inside the region's gate.
+    /// Binds the window to a part of `region`; without a region, unbinds a type 1 window.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl MwCore {
         bind: &BindMw,
         pd: PdId,
         qp: QpTag,
-        region: Option<&MrCore>,
+        region: Option<&Entered<MrCore>>,
         memory: &Memory,
     ) -> Result<(), MemError> {
         if bind.access & !access::WINDOW != 0 {
@@ -169,7 +169,7 @@ impl MwCore {
                     from_peer: false,
                     touch: Touch::Nothing,
                 };
-                region.bind_window(&claim, bind.addr, bind.length)?;
+                MrCore::bind_window(region, &claim, bind.addr, bind.length)?;
                 Some(Bound {
                     region: bind.region,
                     start: bind.addr,

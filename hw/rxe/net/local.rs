@@ -9,6 +9,10 @@
 use kernel::impl_has_work;
 use kernel::new_work;
 use kernel::prelude::*;
+use kernel::sync::atomic::Acquire;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::atomic::Release;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
 use kernel::workqueue;
@@ -18,7 +22,7 @@ use kernel::workqueue::WorkItem;
 use rdma::net::Skb;
 use rdma::net::SkbQueue;
 
-use super::dev::Namespace;
+use super::edge::Namespace;
 use super::rx::RxPacket;
 use super::rx::RxRun;
 use super::rx::RxSink;
@@ -44,6 +48,8 @@ struct Note {
 #[pin_data]
 pub(super) struct Lane<S: RxSink> {
     queue: SkbQueue,
+    /// Number of packets that are queued or being delivered.
+    present: Atomic<u32>,
     namespace: Arc<Namespace<S>>,
     ifindex: u32,
     #[pin]
@@ -59,6 +65,7 @@ impl<S: RxSink> Lane<S> {
         Arc::pin_init(
             pin_init!(Self {
                 queue: SkbQueue::new(),
+                present: Atomic::new(0),
                 namespace,
                 ifindex,
                 work <- new_work!("rxe::Lane::work"),
@@ -83,11 +90,19 @@ impl<S: RxSink> Lane<S> {
             vlan_plus_one: vlan.map_or(0, |id| id.wrapping_add(1)),
             v6: v6.into(),
         });
+        let _: u32 = self.present.fetch_add(1u32, Relaxed);
         if self.queue.push(skb) {
             // Fails if the work item is queued already or disabled permanently.
             let _: Result<(), Arc<Self>> = workqueue::system_bh().enqueue(self.clone());
         }
         Ok(())
+    }
+
+    /// Returns whether all packets of the lane have been delivered: to their receiver, or to its
+    /// queue. Any context.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.present.load(Acquire) == 0
     }
 
     /// Stops delivery permanently and drops queued packets. May sleep.
@@ -103,10 +118,13 @@ impl<S: RxSink> WorkItem for Lane<S> {
     fn run(this: Arc<Self>) {
         let rcu = rcu::read_lock();
         let batch = this.queue.take_all();
-        let Some(sink) = this.namespace.sink(this.ifindex, &rcu) else {
-            return;
-        };
+        let sink = this.namespace.sink(this.ifindex, &rcu);
         for skb in batch {
+            let delivery = Delivery(&this.present);
+            let Some(sink) = &sink else {
+                skb.discard();
+                continue;
+            };
             let note: Note = skb.cb();
             match RxPacket::from_local(skb, note.v6 != 0, note.vlan_plus_one.checked_sub(1)) {
                 Ok(packet) => sink.receive(&mut RxRun::one(packet)),
@@ -115,6 +133,17 @@ impl<S: RxSink> WorkItem for Lane<S> {
                     skb.discard();
                 }
             }
+            drop(delivery);
         }
+    }
+}
+
+/// The delivery of one packet of a lane; counted when dropped.
+struct Delivery<'a>(&'a Atomic<u32>);
+
+impl Drop for Delivery<'_> {
+    fn drop(&mut self) {
+        // Release: who finds the lane empty comes after the delivery.
+        let _: u32 = self.0.fetch_sub(1u32, Release);
     }
 }

@@ -12,6 +12,7 @@ mod packet;
 mod queue;
 mod run;
 
+pub(in crate::net) use packet::grh_of;
 pub(crate) use packet::KeptPacket;
 pub(crate) use packet::RxPacket;
 pub(crate) use queue::RxBatch;

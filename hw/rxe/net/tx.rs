@@ -37,6 +37,7 @@ use super::icrc::BTH_VARIANT;
 use super::path::CachedRoute;
 use super::path::Path;
 use super::path::Via;
+use super::rx::grh_of;
 use super::rx::RxSink;
 use crate::mem::Room;
 
@@ -296,6 +297,44 @@ fn build<E>(
     Ok(skb)
 }
 
+/// Returns the network header of a packet of this device to itself, as a datagram's receiver sees
+/// it: see [`RxPacket::grh`](super::RxPacket::grh).
+pub(crate) fn grh(path: &Path, opcode: Opcode, payload_len: usize) -> [u8; 40] {
+    let v6 = path.addrs().is_v6();
+    let pad = usize::from(wire::pad_len(payload_len));
+    // OVERFLOW: small constants.
+    let rest = icrc::outer_len(v6) + opcode.header_len() + pad + ICRC_LEN;
+    let total = u16::try_from(payload_len.saturating_add(rest)).unwrap_or(u16::MAX);
+    let variable = variable(path, path.spec().traffic_class);
+    let port = path.src_port();
+    match path.addrs() {
+        AddrPair::V4 { src, dst } => {
+            let mut outer = [0; 28];
+            let ends = (src.octets(), dst.octets());
+            let _: Option<()> = outer::write_ipv4(&mut outer, ends, port, total, 0);
+            variable.put_ipv4(&mut outer);
+            grh_of(&outer)
+        }
+        AddrPair::V6 { src, dst } => {
+            let mut outer = [0; 48];
+            let ends = (src.octets(), dst.octets());
+            let _: Option<()> = outer::write_ipv6(&mut outer, ends, port, total);
+            variable.put_ipv6(&mut outer);
+            grh_of(&outer)
+        }
+    }
+}
+
+/// Returns the fields that routers may change.
+#[inline]
+fn variable(path: &Path, class: u8) -> Variable {
+    Variable {
+        class,
+        flow_label: path.flow_label(),
+        hop_limit: path.spec().hop_limit,
+    }
+}
+
 /// Writes the IP and UDP headers of a packet of `total` bytes, with variant fields masked for the
 /// ICRC. Returns `None` if the space does not match the path's address family.
 #[inline]
@@ -317,11 +356,7 @@ fn write_outer(outer: &mut [u8], frame: &Frame<'_>, total: u16, ident: u16) -> O
 #[inline]
 fn unmask(packet: &mut [u8], frame: &Frame<'_>) -> Option<()> {
     let path = frame.path;
-    let variable = Variable {
-        class: frame.class(),
-        flow_label: path.flow_label(),
-        hop_limit: path.spec().hop_limit,
-    };
+    let variable = variable(path, frame.class());
     let bth = match path.addrs() {
         AddrPair::V4 { .. } => {
             let (outer, bth) = packet.split_first_chunk_mut()?;

@@ -4,11 +4,13 @@
 //!
 //! [`crate::proto::cork`] decides; this file implements the decision. While a doorbell is held, a
 //! timer (`Qp::pause`) limits the delay, and arming a completion queue ([`crate::cq::Cq::hold`])
-//! ends it, because the user is then waiting for completions.
+//! ends it, because the user is then waiting for completions. Destroying an address handle ends it, too
+//! ([`crate::ah::Holders`]): held datagrams may name that handle.
 //!
 //! Context: the doorbell itself in task context, everything else by the runner of the send half.
 
 use super::now;
+use super::turn::bounded;
 use super::work;
 use super::Qp;
 use super::SendHalf;
@@ -23,8 +25,10 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::ArcBorrow;
 use kernel::time::Delta;
 use rdma::hrtimer::Pause;
+use rdma::sync::bh;
 use rdma::task::Switches;
 use rdma::task::TaskId;
+use rdma::token::Kick;
 
 /// Value of `Qp::gap`: the gap is the elapsed time, which the turn computes.
 const GAP_OPEN: u64 = 1;
@@ -58,6 +62,28 @@ impl Qp {
     /// Serves the requests that are held back. Any context that a half may run in.
     pub(crate) fn uncork(this: ArcBorrow<'_, Self>) {
         Self::kick_send(this, work::POLL);
+    }
+
+    /// Serves the requests that are held back, and returns after that: another CPU may be serving
+    /// them already. Process context.
+    pub(crate) fn uncork_entirely(this: ArcBorrow<'_, Self>) {
+        let _bh = bh::disable();
+        let turn = bounded(|half, bits| Self::send_turn(this, half, bits, &mut None));
+        let kick = match this.send.kick(work::POLL, turn) {
+            Kick::Busy => {
+                let turn = bounded(|half, bits| Self::send_turn(this, half, bits, &mut None));
+                this.send.exclusive(core::hint::spin_loop).finish(turn)
+            }
+            kick @ (Kick::Done | Kick::Later | Kick::Closed) => kick,
+        };
+        Self::after_send(this, kick);
+    }
+
+    /// Records that requests are held back that may name address handles. Returns `false` if that
+    /// is not possible now. The turn that serves them removes the record at its end.
+    #[inline]
+    fn holds_handles(&self) -> bool {
+        !self.kind.is_datagram() || self.dev.holders.hold(self.pd, self.number)
     }
 
     /// Returns whether the current task is not the one that rang the last doorbell, that is,
@@ -118,13 +144,14 @@ impl Qp {
             Ring::Hold(Some(span)) => Some(span),
         };
         match first {
-            // Requests are not held back for datagrams, for queue pairs that may not send, or if
-            // another queue pair that holds requests back uses the same completion queue.
+            // Requests are not held back for queue pairs that may not send, or if another queue
+            // pair that holds requests back uses the same completion queue, or, for datagrams, the
+            // same address handles.
             Some(span)
-                if !this.kind.is_datagram()
-                    && this.state() == QpState::Rts
+                if this.state() == QpState::Rts
                     && this.send_cq.hold(this.number)
-                    && this.recv_cq.hold(this.number) =>
+                    && this.recv_cq.hold(this.number)
+                    && this.holds_handles() =>
             {
                 let span = i64::try_from(span.0).unwrap_or(0);
                 Pause::<Qp, 0>::start(this, Delta::from_nanos(span));

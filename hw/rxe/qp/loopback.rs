@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loopback: two connected queue pairs of one device exchange requests without packets.
+//! Loopback: queue pairs of one device exchange requests without packets. For datagrams, see
+//! [`datagram`]; the rest of this text is about two connected queue pairs.
 //!
 //! Both engines work as over a wire, but packets are plain values. The requester's turn runs a turn
 //! of the peer's receive half inside its own and passes the request to it. The payload is copied
@@ -40,6 +41,7 @@
 //! only turns that flush.
 
 mod answers;
+mod datagram;
 mod requester;
 
 pub(super) use answers::answer;
@@ -138,6 +140,8 @@ pub(super) struct Request<'a> {
     /// The addresses that the packet would have on a wire.
     from: &'a AddrPair,
     pub(super) network: Network,
+    /// Network header that the receiver of a datagram sees.
+    pub(super) grh: Option<&'a [u8; 40]>,
     pub(super) fill: Fill<'a>,
 }
 

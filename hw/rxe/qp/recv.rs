@@ -155,6 +155,23 @@ impl RecvIo {
         }
     }
 
+    /// Returns the host for one turn inside that of a sender on this device, for its datagram.
+    pub(super) fn host_datagram<'a>(
+        &'a mut self,
+        qp: &'a Qp,
+        request: Request<'a>,
+        notes: &'a mut Notes,
+    ) -> RecvWorld<'a> {
+        RecvWorld {
+            batch: qp.batch(),
+            qp,
+            io: self,
+            present: Present::Request(request),
+            answers: None,
+            notes,
+        }
+    }
+
     /// Discards all requests of the queue pair's own queue; the engine does the same.
     pub(super) fn reset(&mut self, dev: &Dev) {
         self.early.clear(dev);
@@ -375,7 +392,8 @@ impl RecvHost for RecvWorld<'_> {
     fn scatter_grh(&mut self) -> Result<(), LocalFault> {
         let grh = match &self.present {
             Present::Wire(packet) => packet.grh(),
-            Present::Request(_) | Present::Nothing => [0; 40],
+            Present::Request(request) => *request.grh.unwrap_or(&[0; 40]),
+            Present::Nothing => [0; 40],
         };
         let current = &mut self.io.current;
         current

@@ -6,6 +6,7 @@
 //! the half, except what is reached through the queue pair's `Arc`s. Context: softirq, or bottom
 //! halves off.
 
+use super::datagram::Destinations;
 use super::early::Keeper;
 use super::early::Stash;
 use super::loopback::Answer;
@@ -15,7 +16,6 @@ use super::loopback::Spent;
 use super::wire::Sender;
 use super::Notes;
 use super::Qp;
-use crate::ah::Ah;
 use crate::cq::Cqe;
 use crate::device::Dev;
 use crate::mem::Batch;
@@ -41,11 +41,9 @@ use crate::proto::TxPacket;
 use crate::proto::WcStatus;
 use crate::queue::lazy::LazyVec;
 use crate::queue::work::SendQueue;
-use crate::queue::wqe::Route;
 use crate::wire::Psn;
 use kernel::prelude::*;
 use kernel::sync::rcu;
-use kernel::sync::Arc;
 
 /// State guarded by the send token.
 pub(super) struct SendHalf {
@@ -68,8 +66,8 @@ pub(super) struct SendIo {
     pub(super) queue: SendQueue,
     /// Path to the peer of a connected queue pair.
     pub(super) sender: Option<Sender>,
-    /// Address handle of the last datagram, with its number.
-    handle: Option<(u32, Arc<Ah>)>,
+    /// Destinations of a datagram queue pair.
+    pub(super) destinations: Destinations,
     /// State of loopback to a peer on this device.
     pub(super) link: Link,
     /// Responses that arrived early.
@@ -92,6 +90,7 @@ impl SendHalf {
     pub(super) fn new(
         slots: LazyVec<proto::Slot>,
         queue: SendQueue,
+        destinations: Destinations,
         attr: proto::SendAttr,
     ) -> Self {
         Self {
@@ -100,7 +99,7 @@ impl SendHalf {
                 queue,
                 sender: None,
                 link: Link::NEW,
-                handle: None,
+                destinations,
                 early: Stash::EMPTY,
                 noted: None,
                 sq_empty: false,
@@ -172,20 +171,7 @@ impl SendIo {
         self.queue.reset();
         self.sq_empty = false;
         self.link = Link::NEW;
-        self.handle = None;
-    }
-
-    /// Returns the address handle with this number, if the queue pair may use it.
-    fn handle(&mut self, qp: &Qp, number: u32) -> Option<&Ah> {
-        if self
-            .handle
-            .as_ref()
-            .is_none_or(|(kept, ah)| *kept != number || ah.is_gone())
-        {
-            let found = qp.dev.ahs.get(number).filter(|ah| ah.pd == qp.pd)?;
-            self.handle = Some((number, found));
-        }
-        self.handle.as_ref().map(|(_, ah)| &**ah)
+        self.destinations.reset();
     }
 }
 
@@ -290,11 +276,55 @@ impl SendWorld<'_> {
         }
     }
 
+    /// Sends the datagram in `slot` to its own destination.
+    fn emit_datagram(&mut self, packet: &TxPacket, slot: u32) -> Result<(), TxError> {
+        let failed = TxError::BadPayload(WcStatus::LocQpOp);
+        let qp = self.qp;
+        let route = self.io.queue.route(slot).ok_or(failed)?;
+        let congested = &mut self.notes.congested;
+        let found = self.io.destinations.find(qp, &route, congested);
+        let Some(sender) = found.ok_or(failed)? else {
+            // A datagram with an unusable address is lost, like any other.
+            return Ok(());
+        };
+        if let Some(network) = sender.loopback(&qp.dev) {
+            let path = *sender.path();
+            if let Some(handed) = self.hand_datagram(packet, &path, network) {
+                return handed;
+            }
+        }
+        let SendIo {
+            queue,
+            destinations,
+            ..
+        } = &mut *self.io;
+        let batch = &mut self.batch;
+        let sender = destinations.found().ok_or(failed)?;
+        let mut fault = None;
+        let sent = sender.send(&qp.dev, packet, |to| {
+            write_payload(packet, queue, batch, to, &mut fault)
+        });
+        self.sent(fault, sent)
+    }
+
+    /// Returns the result of sending a packet whose payload was not accessible if there is a
+    /// `fault`.
+    #[inline(always)]
+    fn sent(&mut self, fault: Option<MemError>, sent: Result<(), TxError>) -> Result<(), TxError> {
+        match fault.map(|error| self.local_fault(error)) {
+            Some(LocalFault::Absent) => Err(TxError::Blocked),
+            Some(LocalFault::Status(status)) => Err(TxError::BadPayload(status)),
+            None => sent,
+        }
+    }
+
     /// Ends the turn and sends its packets.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
+        } else {
+            self.notes.congested |= self.io.destinations.flush(&self.qp.dev);
         }
         self.spent.count(self.qp.counters());
     }
@@ -342,58 +372,22 @@ impl SendHost for SendWorld<'_> {
 
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::LocQpOp);
-        if let proto::Dest::Peer(_) = packet.dest {
-            if let Some(sent) = self.emit_loopback(packet) {
-                return sent;
-            }
+        match packet.dest {
+            proto::Dest::Datagram { slot, qpn: _ } => return self.emit_datagram(packet, slot),
+            proto::Dest::Peer(_) => {}
+        }
+        if let Some(sent) = self.emit_loopback(packet) {
+            return sent;
         }
         let qp = self.qp;
-        // Resolve a datagram's path before `fill` borrows the queue.
-        let datagram = match packet.dest {
-            proto::Dest::Peer(_) => None,
-            proto::Dest::Datagram { slot, qpn: _ } => {
-                let route = self.io.queue.route(slot).ok_or(failed)?;
-                let path = match route {
-                    Route::Ah(number) => self.io.handle(qp, number).ok_or(failed)?.path(qp.number),
-                    Route::Av(av) => qp.dev.path_of_av(&av, qp.number),
-                };
-                Some(path)
-            }
-        };
         let mut fault = None;
-        let (queue, batch) = (&mut self.io.queue, &mut self.batch);
-        let fill = |to: Room<'_>| -> Result {
-            let filled = match packet.payload {
-                Payload::None => Ok(()),
-                Payload::Bytes(bytes) => copy_bytes(to, &bytes),
-                Payload::Slot { slot, offset, .. } => queue.gather(slot, offset, to, batch),
-                Payload::Remote { .. } => Err(MemError::ListTooShort),
-            };
-            filled.map_err(|error| {
-                fault = Some(error);
-                EFAULT
-            })
-        };
-        let sent = match datagram {
-            None => match &mut self.io.sender {
-                Some(sender) => sender.send(&qp.dev, packet, fill),
-                None => return Err(failed),
-            },
-            // A datagram with an unusable address is lost, like any other.
-            Some(None) => Ok(()),
-            Some(Some(path)) => {
-                let mut sender = Sender::new(path);
-                let sent = sender.send(&qp.dev, packet, fill);
-                // The next datagram may have another destination.
-                self.notes.congested |= sender.flush(&qp.dev);
-                sent
-            }
-        };
-        match fault.map(|error| self.local_fault(error)) {
-            Some(LocalFault::Absent) => Err(TxError::Blocked),
-            Some(LocalFault::Status(status)) => Err(TxError::BadPayload(status)),
-            None => sent,
-        }
+        let SendIo { queue, sender, .. } = &mut *self.io;
+        let batch = &mut self.batch;
+        let sender = sender.as_mut().ok_or(failed)?;
+        let sent = sender.send(&qp.dev, packet, |to| {
+            write_payload(packet, queue, batch, to, &mut fault)
+        });
+        self.sent(fault, sent)
     }
 
     #[inline]
@@ -456,6 +450,27 @@ impl SendHost for SendWorld<'_> {
     fn count(&mut self, what: proto::Counter) {
         self.qp.counters().inc(what.into());
     }
+}
+
+/// Writes the payload of a packet into its buffer. Stores the reason of a failure in `fault`.
+#[inline(always)]
+fn write_payload(
+    packet: &TxPacket,
+    queue: &mut SendQueue,
+    batch: &mut Batch<'_>,
+    to: Room<'_>,
+    fault: &mut Option<MemError>,
+) -> Result {
+    let filled = match packet.payload {
+        Payload::None => Ok(()),
+        Payload::Bytes(bytes) => copy_bytes(to, &bytes),
+        Payload::Slot { slot, offset, .. } => queue.gather(slot, offset, to, batch),
+        Payload::Remote { .. } => Err(MemError::ListTooShort),
+    };
+    filled.map_err(|error| {
+        *fault = Some(error);
+        EFAULT
+    })
 }
 
 /// Copies `from` to the start of `to`.

@@ -200,11 +200,9 @@ impl<'w> Half for Receiving<'_, 'w> {
         self.host.set_packet(packet);
         let header = self.host.header()?;
         let disposition = self.engine.on_request(&header, self.host);
-        if let Disposition::Dropped(cause) = disposition {
+        if let Disposition::Dropped(_) = disposition {
             self.may_wait = false;
-            if cause == DropCause::Qkey {
-                let _: u32 = self.qp.dev.bad_qkeys.fetch_add(1u32, Relaxed);
-            }
+            self.qp.count_dropped(disposition);
         }
         Some(disposition)
     }
@@ -221,6 +219,14 @@ impl<'w> Half for Receiving<'_, 'w> {
 }
 
 impl Qp {
+    /// Counts a request that was dropped for a reason that the port reports.
+    #[inline]
+    pub(super) fn count_dropped(&self, disposition: Disposition) {
+        if disposition == Disposition::Dropped(DropCause::Qkey) {
+            let _: u32 = self.dev.bad_qkeys.fetch_add(1u32, Relaxed);
+        }
+    }
+
     /// Runs one turn of the send half, which also handles the packets of `source`.
     #[inline]
     pub(super) fn send_turn(
@@ -237,6 +243,7 @@ impl Qp {
         if bits & !(work::PACKETS | work::FETCH) != 0 {
             half.io.sq_empty = false;
         }
+        let were_held = half.cork.holds();
         if Self::held(this, half, bits, now) {
             return Turn::Done;
         }
@@ -298,6 +305,10 @@ impl Qp {
         host.finish();
         // Release memory before consumers are notified.
         drop(host);
+        if were_held && this.kind.is_datagram() {
+            // Not before the requests are served: their address handles may then go.
+            this.dev.holders.let_go(this.pd, this.number);
+        }
         *completed |= notes.completed;
         notes.peer_faults = peer_faults;
         if let Some(fault) = notes.fault {

@@ -5,6 +5,7 @@
 use super::attr::copy_cap;
 use super::attr::Attr;
 use super::attr::Peer;
+use super::datagram::Destinations;
 use super::park::Half;
 use super::park::Parked;
 use super::post::Posts;
@@ -195,6 +196,7 @@ impl QpObject {
         };
         let send_attr = proto::SendAttr::new(kind, Qpn(number));
         let send_slots = SendHalf::slots(&send_queue)?;
+        let destinations = Destinations::new(kind)?;
         let recv_attr = proto::RecvAttr::new(kind);
         let recv_buffers = RecvBuffers::new(usize::try_from(max_recv_sge)?)?;
         let peer = Peer {
@@ -228,7 +230,12 @@ impl QpObject {
                 peer <- new_spinlock_irq!(peer, "rxe::Qp::peer"),
                 modify <- new_mutex!(known, "rxe::Qp::modify"),
                 posts <- new_spinlock_irq!(posts, "rxe::Qp::posts"),
-                send: RunToken::new(SendHalf::new(send_slots, send_queue, send_attr)),
+                send: RunToken::new(SendHalf::new(
+                    send_slots,
+                    send_queue,
+                    destinations,
+                    send_attr,
+                )),
                 recv: RunToken::new(RecvHalf::new(source, recv_buffers, recv_attr)),
                 responses: crate::net::RxQueue::new(),
                 requests: crate::net::RxQueue::new(),
@@ -267,6 +274,10 @@ impl QpObject {
 
 impl Drop for QpObject {
     fn drop(&mut self) {
+        if self.core.kind.is_datagram() {
+            // Nobody waits for an acknowledgement of what is held back.
+            Qp::uncork_entirely(self.core.as_arc_borrow());
+        }
         drop(self.core.dev.qps.remove(self.core.number));
         Qp::shutdown(&self.core);
     }

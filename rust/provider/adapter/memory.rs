@@ -2,8 +2,8 @@
 
 //! Callbacks for memory regions and memory windows.
 //!
-//! The core leaves the memory of regions to drivers; here it is a box. The names in parentheses in
-//! SAFETY comments are those of the parent's header.
+//! Drivers allocate the memory of regions; here it is a box. The names in parentheses in SAFETY
+//! comments are those of the parent's header.
 //!
 //! C header: `include/rdma/ib_verbs.h`.
 
@@ -23,7 +23,7 @@ use kernel::error::code::EINVAL;
 use kernel::error::from_result;
 use kernel::error::Result;
 
-/// Makes a region, whose memory is ours: as [`create`].
+/// Creates a region, in memory that is allocated here; see [`create`].
 macro_rules! create_mr {
     ($new:ident in $pd:expr, $make:expr) => {{
         let made = (|| -> Result<*mut ib_mr> {
@@ -39,21 +39,21 @@ macro_rules! create_mr {
     }};
 }
 
-/// Memory for a region; freed when dropped.
+/// Memory of a region; freed when dropped.
 ///
 /// # Invariants
 ///
-/// The memory is zeroed but for the device and the protection domain in its C part.
+/// The memory is zeroed except for the device and the protection domain in its C part.
 struct MrMemory<P: Provider>(KBox<MaybeUninit<Mr<P>>>);
 
 impl<P: Provider> MrMemory<P> {
     fn as_raw(&self) -> *mut ib_mr {
-        // CAST: the C part is at offset 0.
+        // CAST: The C part is at offset 0.
         self.0.as_ptr().cast_mut().cast()
     }
 
     fn begin(&self) -> Result<New<'_, Mr<P>>> {
-        // SAFETY: By the type invariant the C part is there; the result borrows the memory.
+        // SAFETY: The C part is initialised (type invariant); the result borrows the memory.
         unsafe { New::begin(self.as_raw()) }
     }
 
@@ -67,12 +67,12 @@ impl<P: Provider> MrMemory<P> {
     reason = "the parent's header has the contract of callbacks"
 )]
 impl<P: Provider> Adapter<P> {
-    /// Memory for a region of the protection domain `pd`.
+    /// Allocates memory for a region of the protection domain `pd`.
     fn mr_memory(pd: *mut ib_pd) -> Result<MrMemory<P>> {
-        // INVARIANT: Zeroed here, and the two fields are set below.
+        // INVARIANT: Zeroed here; the two fields are set below.
         let memory = MrMemory(KBox::<Mr<P>>::new_uninit(accounted::GFP | __GFP_ZERO)?);
         let c = memory.as_raw();
-        // SAFETY: The memory is ours and zeroed; (live) for the protection domain.
+        // SAFETY: The memory is new and zeroed; (live) for the protection domain.
         unsafe {
             (*c).pd = pd;
             (*c).device = (*pd).device;
@@ -81,7 +81,7 @@ impl<P: Provider> Adapter<P> {
     }
 
     pub(super) unsafe extern "C" fn get_dma_mr(pd: *mut ib_pd, access: i32) -> *mut ib_mr {
-        // CAST: flags, the sign has no meaning.
+        // CAST: Flags, whose sign has no meaning.
         let access = Access::from_raw(access as u32);
         create_mr!(new in pd, P::get_dma_mr(&new, access))
     }
@@ -102,7 +102,7 @@ impl<P: Provider> Adapter<P> {
             start,
             length,
             iova,
-            // CAST: flags, the sign has no meaning.
+            // CAST: Flags, whose sign has no meaning.
             access: Access::from_raw(access as u32),
         };
         // SAFETY: (args)
@@ -127,7 +127,7 @@ impl<P: Provider> Adapter<P> {
             start: offset,
             length,
             iova,
-            // CAST: flags, the sign has no meaning.
+            // CAST: Flags, whose sign has no meaning.
             access: Access::from_raw(access as u32),
         };
         create_mr!(new in pd, P::reg_user_mr_dmabuf(&new, &region, fd))
@@ -147,16 +147,16 @@ impl<P: Provider> Adapter<P> {
             start,
             length,
             iova,
-            // CAST: flags, the sign has no meaning.
+            // CAST: Flags, whose sign has no meaning.
             access: Access::from_raw(access as u32),
         };
-        // CAST: flags, the sign has no meaning.
+        // CAST: Flags, whose sign has no meaning.
         let mask = RegionMask::from_raw(mask as u32);
         // SAFETY: (live), (args)
         let (mr, pd, mut udata) =
             unsafe { (Mr::from_raw(c), Pd::from_raw(pd), Udata::from_raw(udata)) };
         match P::rereg_user_mr(mr, mask, &region, pd, &mut udata) {
-            // No new region: the old one was changed.
+            // There is no new region: the old one was changed.
             Ok(()) => core::ptr::null_mut(),
             Err(e) => e.to_ptr(),
         }
@@ -211,7 +211,7 @@ impl<P: Provider> Adapter<P> {
             // SAFETY: (live), (args)
             let (mr, mut udata) = unsafe { (Mr::<P>::from_raw(c), Udata::from_raw(udata)) };
             P::dereg_mr(mr, &mut udata)?;
-            // SAFETY: (live); we made the region from such a box, and it has no parts any more.
+            // SAFETY: (live); the region was created from such a box, and has no parts any more.
             unsafe {
                 end::<Mr<P>>(c);
                 drop(KBox::<MaybeUninit<Mr<P>>>::from_raw(c.cast()));

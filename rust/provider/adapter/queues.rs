@@ -79,7 +79,7 @@ impl<P: Provider> Adapter<P> {
         let flags = NotifyFlags::from_raw(flags);
         from_result(|| {
             let missed = P::req_notify_cq(cq, flags)?;
-            // Who did not ask need not know of this answer.
+            // Report missed events only if requested.
             Ok((missed && flags.intersects(NotifyFlags::REPORT_MISSED_EVENTS)).into())
         })
     }
@@ -118,7 +118,7 @@ impl<P: Provider> Adapter<P> {
         mask: i32,
         udata: *mut ib_udata,
     ) -> i32 {
-        // CAST: flags, the sign has no meaning.
+        // CAST: Flags, whose sign has no meaning.
         let mask = QpAttrMask::from_raw(mask as u32);
         // SAFETY: (live), (args); the core has resolved the paths that the mask names.
         let (qp, attr, mut udata) = unsafe {
@@ -137,8 +137,8 @@ impl<P: Provider> Adapter<P> {
         mask: i32,
         init: *mut ib_qp_init_attr,
     ) -> i32 {
-        // SAFETY: (live), (args); nulls are valid in attributes. Callers do not initialise these
-        // records, of which all is to be told, so we do.
+        // SAFETY: (live), (args); null pointers are valid in attributes. Callers do not initialise
+        // these records, so all fields are set here.
         let (qp, attr, init) = unsafe {
             attr.write(ib_qp_attr::default());
             init.write(ib_qp_init_attr::default());
@@ -149,7 +149,7 @@ impl<P: Provider> Adapter<P> {
             )
         };
         init.fill_from(qp);
-        // CAST: flags, the sign has no meaning.
+        // CAST: Flags, whose sign has no meaning.
         let mask = QpAttrMask::from_raw(mask as u32);
         from_result(|| P::query_qp(qp, attr, mask, init).map(|()| 0))
     }
@@ -263,13 +263,13 @@ impl<P: Provider> Adapter<P> {
     }
 
     pub(super) unsafe extern "C" fn attach_mcast(c: *mut ib_qp, gid: *mut ib_gid, lid: u16) -> i32 {
-        // SAFETY: (live), (args); the union is 16 bytes.
+        // SAFETY: (live), (args); the union has 16 bytes.
         let (qp, gid) = unsafe { (Qp::from_raw(c), &*gid.cast::<Gid>()) };
         from_result(|| P::attach_mcast(qp, gid, lid).map(|()| 0))
     }
 
     pub(super) unsafe extern "C" fn detach_mcast(c: *mut ib_qp, gid: *mut ib_gid, lid: u16) -> i32 {
-        // SAFETY: (live), (args); the union is 16 bytes.
+        // SAFETY: (live), (args); the union has 16 bytes.
         let (qp, gid) = unsafe { (Qp::from_raw(c), &*gid.cast::<Gid>()) };
         from_result(|| P::detach_mcast(qp, gid, lid).map(|()| 0))
     }

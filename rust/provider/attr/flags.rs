@@ -18,43 +18,43 @@ macro_rules! bits {
         impl $name {
             $($(#[$vdoc])* pub const $v: Self = Self(bindings::$c);)*
 
-            /// The set with exactly these C bits.
+            /// Creates the set of these C bits.
             #[inline]
             pub const fn from_raw(bits: u32) -> Self {
                 Self(bits)
             }
 
-            /// The set as C bits.
+            /// Returns the C bits.
             #[inline]
             pub const fn raw(self) -> u32 {
                 self.0
             }
 
-            /// Whether all of `other` are in this set.
+            /// Returns whether all of `other` are in this set.
             #[inline]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// Whether any of `other` is in this set.
+            /// Returns whether any of `other` is in this set.
             #[inline]
             pub const fn intersects(self, other: Self) -> bool {
                 self.0 & other.0 != 0
             }
 
-            /// This set without `other`.
+            /// Returns this set without `other`.
             #[inline]
             pub const fn without(self, other: Self) -> Self {
                 Self(self.0 & !other.0)
             }
 
-            /// Whether nothing is in this set.
+            /// Returns whether the set is empty.
             #[inline]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
 
-            /// Both sets together.
+            /// Returns the union of both sets.
             #[inline]
             pub const fn union(self, other: Self) -> Self {
                 Self(self.0 | other.0)
@@ -78,7 +78,7 @@ macro_rules! bits {
 }
 
 bits! {
-    /// What a region, a window or a queue pair lets others do.
+    /// Rights that a region, a window or a queue pair grants.
     Access:
     /// The device may write to the memory.
     LOCAL_WRITE = ib_access_flags_IB_ACCESS_LOCAL_WRITE;
@@ -92,7 +92,7 @@ bits! {
     MW_BIND = ib_access_flags_IB_ACCESS_MW_BIND;
     /// Addresses count from the start of the region.
     ZERO_BASED = ib_access_flags_IB_ZERO_BASED;
-    /// Pages are brought in when touched, not pinned.
+    /// Pages are faulted in on access, not pinned.
     ON_DEMAND = ib_access_flags_IB_ACCESS_ON_DEMAND;
     /// The memory consists of huge pages.
     HUGETLB = ib_access_flags_IB_ACCESS_HUGETLB;
@@ -102,20 +102,20 @@ bits! {
     FLUSH_PERSISTENT = ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT;
     /// Writes may become visible in another order.
     RELAXED_ORDERING = ib_access_flags_IB_ACCESS_RELAXED_ORDERING;
-    /// Hints which a driver that does not know them ignores.
+    /// Hints, ignored by drivers that do not know them.
     OPTIONAL = ib_access_flags_IB_ACCESS_OPTIONAL;
 }
 
 bits! {
-    /// Which attributes of a queue pair a call is about.
+    /// Attributes of a queue pair that a call sets or queries.
     QpAttrMask:
     /// The state.
     STATE = ib_qp_attr_mask_IB_QP_STATE;
-    /// The state the caller believes the queue pair is in.
+    /// The state that the caller assumes the queue pair to be in.
     CUR_STATE = ib_qp_attr_mask_IB_QP_CUR_STATE;
-    /// Whether an event tells that the send queue is drained.
+    /// Whether an event reports that the send queue is drained.
     EN_SQD_ASYNC_NOTIFY = ib_qp_attr_mask_IB_QP_EN_SQD_ASYNC_NOTIFY;
-    /// What peers may do.
+    /// Rights of peers.
     ACCESS_FLAGS = ib_qp_attr_mask_IB_QP_ACCESS_FLAGS;
     /// Index of the partition key.
     PKEY_INDEX = ib_qp_attr_mask_IB_QP_PKEY_INDEX;
@@ -125,25 +125,25 @@ bits! {
     QKEY = ib_qp_attr_mask_IB_QP_QKEY;
     /// The path to the peer.
     AV = ib_qp_attr_mask_IB_QP_AV;
-    /// Largest payload of a packet.
+    /// Maximum payload of a packet.
     PATH_MTU = ib_qp_attr_mask_IB_QP_PATH_MTU;
-    /// Time to wait for an acknowledgement.
+    /// Timeout for an acknowledgement.
     TIMEOUT = ib_qp_attr_mask_IB_QP_TIMEOUT;
-    /// How often to try again without an answer.
+    /// Number of retries without a response.
     RETRY_CNT = ib_qp_attr_mask_IB_QP_RETRY_CNT;
-    /// How often to try again when the peer was not ready.
+    /// Number of retries after RNR NAKs.
     RNR_RETRY = ib_qp_attr_mask_IB_QP_RNR_RETRY;
     /// First packet sequence number to receive.
     RQ_PSN = ib_qp_attr_mask_IB_QP_RQ_PSN;
-    /// Reads and atomics outstanding as requester.
+    /// Maximum number of outstanding reads and atomics as requester.
     MAX_QP_RD_ATOMIC = ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC;
     /// The alternate path.
     ALT_PATH = ib_qp_attr_mask_IB_QP_ALT_PATH;
-    /// Time a peer shall wait when we were not ready.
+    /// Time that a peer waits after an RNR NAK.
     MIN_RNR_TIMER = ib_qp_attr_mask_IB_QP_MIN_RNR_TIMER;
     /// First packet sequence number to send.
     SQ_PSN = ib_qp_attr_mask_IB_QP_SQ_PSN;
-    /// Reads and atomics outstanding as responder.
+    /// Maximum number of outstanding reads and atomics as responder.
     MAX_DEST_RD_ATOMIC = ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC;
     /// State of path migration.
     PATH_MIG_STATE = ib_qp_attr_mask_IB_QP_PATH_MIG_STATE;
@@ -158,7 +158,7 @@ bits! {
 }
 
 bits! {
-    /// Which attributes of a shared receive queue to change.
+    /// Attributes of a shared receive queue to change.
     SrqAttrMask:
     /// The size.
     MAX_WR = ib_srq_attr_mask_IB_SRQ_MAX_WR;
@@ -167,7 +167,7 @@ bits! {
 }
 
 bits! {
-    /// Which attributes of a device to change.
+    /// Attributes of a device to change.
     DeviceModifyMask:
     /// The system image GUID.
     SYS_IMAGE_GUID = ib_device_modify_flags_IB_DEVICE_MODIFY_SYS_IMAGE_GUID;
@@ -176,7 +176,7 @@ bits! {
 }
 
 bits! {
-    /// Which attributes of a port to change.
+    /// Attributes of a port to change.
     PortModifyMask:
     /// Take the port down.
     SHUTDOWN = ib_port_modify_flags_IB_PORT_SHUTDOWN;
@@ -189,24 +189,24 @@ bits! {
 }
 
 bits! {
-    /// Which attributes of a memory region to change.
+    /// Attributes of a memory region to change.
     RegionMask:
     /// The memory.
     TRANSLATION = ib_mr_rereg_flags_IB_MR_REREG_TRANS;
     /// The protection domain.
     PD = ib_mr_rereg_flags_IB_MR_REREG_PD;
-    /// What it permits.
+    /// Rights that the region grants.
     ACCESS = ib_mr_rereg_flags_IB_MR_REREG_ACCESS;
 }
 
 bits! {
-    /// For which completions to be notified.
+    /// Completions for which the consumer is notified.
     NotifyFlags:
     /// The next solicited completion, or an error.
     SOLICITED = ib_cq_notify_flags_IB_CQ_SOLICITED;
     /// The next completion.
     NEXT_COMP = ib_cq_notify_flags_IB_CQ_NEXT_COMP;
-    /// Tell if completions are waiting already.
+    /// Report whether completions are already queued.
     REPORT_MISSED_EVENTS = ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
 }
 
@@ -222,7 +222,7 @@ macro_rules! c_enum {
             /// The C number.
             #[inline]
             pub const fn raw(self) -> u32 {
-                // CAST: the enum is `repr(u32)`.
+                // CAST: The enum is `repr(u32)`.
                 self as u32
             }
         }
@@ -230,7 +230,7 @@ macro_rules! c_enum {
         impl TryFrom<u32> for $name {
             type Error = Error;
 
-            /// `EINVAL` for a number that is not listed here.
+            /// Converts a C number. `EINVAL` if it is not listed here.
             #[inline]
             fn try_from(raw: u32) -> Result<Self> {
                 match raw {
@@ -243,7 +243,7 @@ macro_rules! c_enum {
 }
 
 c_enum! {
-    /// Types of queue pairs (IBA 3.2.1). Those without use today are not listed.
+    /// Types of queue pairs (IBTA 3.2.1). Obsolete ones are not listed.
     QpType:
     /// Management, queue pair 0.
     Smi = ib_qp_type_IB_QPT_SMI;
@@ -261,12 +261,12 @@ c_enum! {
     XrcIni = ib_qp_type_IB_QPT_XRC_INI;
     /// Extended reliable connection, receiving side.
     XrcTgt = ib_qp_type_IB_QPT_XRC_TGT;
-    /// A driver's own.
+    /// Specific to the driver.
     Driver = ib_qp_type_IB_QPT_DRIVER;
 }
 
 c_enum! {
-    /// States of a queue pair (IBA 10.3.1).
+    /// States of a queue pair (IBTA 10.3.1).
     QpState:
     /// As created.
     Reset = ib_qp_state_IB_QPS_RESET;
@@ -276,7 +276,7 @@ c_enum! {
     Rtr = ib_qp_state_IB_QPS_RTR;
     /// Ready to send.
     Rts = ib_qp_state_IB_QPS_RTS;
-    /// The send queue drains or is drained.
+    /// The send queue is draining or drained.
     Sqd = ib_qp_state_IB_QPS_SQD;
     /// The send queue had an error.
     Sqe = ib_qp_state_IB_QPS_SQE;
@@ -285,7 +285,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// What carries the packets of a port.
+    /// Link layer of a port.
     LinkLayer:
     /// Unknown.
     Unspecified = rdma_link_layer_IB_LINK_LAYER_UNSPECIFIED;
@@ -296,7 +296,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// Types of regions a kernel consumer allocates.
+    /// Types of regions that a kernel consumer allocates.
     MrType:
     /// Whole pages.
     MemReg = ib_mr_type_IB_MR_TYPE_MEM_REG;
@@ -305,20 +305,20 @@ c_enum! {
 }
 
 c_enum! {
-    /// What a process says about memory that is paged on demand.
+    /// Advice of a process about on-demand memory.
     Advice:
-    /// It will be read.
+    /// Prefetch for reading.
     Prefetch = ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH;
-    /// It will be written to.
+    /// Prefetch for writing.
     PrefetchWrite = ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
-    /// It will be used, but only what is in memory shall be brought in.
+    /// Prefetch only pages that are in memory.
     PrefetchNoFault = ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
 }
 
 c_enum! {
     /// Types of shared receive queues.
     SrqType:
-    /// The usual one.
+    /// For all types of queue pairs except those below.
     Basic = ib_srq_type_IB_SRQT_BASIC;
     /// For extended reliable connections.
     Xrc = ib_srq_type_IB_SRQT_XRC;

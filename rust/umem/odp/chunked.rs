@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Much memory of a process, on demand: a large range, or the whole address space.
+//! A long range of a process's addresses, or the whole address space, on demand.
 //!
-//! A table of all its pages would cost much, although few may ever be used. So the memory is cut
-//! into chunks, each a child of the core's (`ib_umem_odp_alloc_child`) with a table of its own,
-//! which is created when a page of it is wanted:
+//! A table of all its pages would be large, although few may ever be used. So the memory is divided
+//! into chunks, each a child of the core's umem (`ib_umem_odp_alloc_child`) with its own table,
+//! created when a page in it is needed:
 //!
 //! ```text
-//!   fault_in --- chunk is there? -- no --> child, its table ---> tree <--- with
-//!      |                                                          ^
-//!      +--- brings pages in ------------------------------------- +
-//!   nothing came, nobody else is at it ---> out of the tree, released
-//!   too many ---> one that was not used lately goes first
+//!   fault_in --- chunk exists? -- no --> child, its table ---> tree <--- with
+//!      |                                                        ^
+//!      +--- makes pages present ------------------------------- +
+//!   no page present, no other user ---> removed from the tree, released
+//!   too many chunks ---> one that was not used recently is released first
 //! ```
 //!
-//! A peer who has the key may name any address. What that costs is bounded: a chunk stays only if
-//! the process has memory there, and of a whole address space no more than [`MOST`] of them stay.
-//! Chunks are charged to the memory cgroup of the process, whichever task faults their pages in.
+//! A peer that has the key may name any address. The cost of that is bounded: a chunk is kept only
+//! if the process maps memory in it, and of a whole address space at most [`MOST`] are kept. Chunks
+//! are charged to the memory cgroup of the process, whichever task faults their pages in.
 //!
 //! # Locks
 //!
-//! A child's `umem_mutex`, then `Space::chunks`, a leaf. Nothing is allocated or freed under
-//! the latter.
+//! A child's `umem_mutex`, then `Space::chunks`, a leaf. Nothing is allocated or freed under the
+//! latter.
 //!
 //! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/sched/mm.h`.
 
@@ -36,7 +36,10 @@ use super::OnDemand;
 use super::Touch;
 use crate::accounted;
 use crate::bindings;
+use crate::edge::umem::Umem as Fields;
+use crate::edge::View;
 use crate::gate::word::Word;
+use crate::module::Resident;
 use crate::new_spinlock_irq;
 use crate::provider::unsupported;
 use crate::provider::Access;
@@ -51,6 +54,7 @@ use kernel::error::from_err_ptr;
 use kernel::ffi::c_ulong;
 use kernel::mm::Mm;
 use kernel::mm::MmWithUser;
+use kernel::mm::MmWithUserAsync;
 use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -60,49 +64,51 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 
-/// Bytes of a chunk: what the upper level of the page tables maps at once.
+/// Size of a chunk: what one entry of the second level of page tables maps.
 pub(super) const CHUNK: u64 = 2 << 20;
 /// Pages of a chunk.
 const CHUNK_PAGES: usize = (CHUNK >> PAGE_SHIFT) as usize;
-/// Chunks of a whole address space that stay, of 9 KiB of tables each: 4 GiB. It must be more than
-/// the longest message has, 2 GiB, which may want to be there as a whole.
+/// Maximum number of chunks of a whole address space, 4 GiB, with 9 KiB of tables each. It must
+/// exceed the longest message, 2 GiB, which may have to be present as a whole.
 const MOST: usize = 2048;
-/// How many chunks are looked at to find one that was not used lately.
+/// Number of chunks examined to find one that was not used recently.
 const LOOKED_AT: usize = 32;
 
 /// Memory of a process on demand, in chunks.
 ///
-/// Call [`Chunked::release`] before dropping it where one must not sleep.
+/// Call [`Chunked::release`] before dropping it in a context that must not sleep.
 ///
 /// # Invariants
 ///
-/// Until it has ended ([`Ends`]), `root` is an implicit `struct ib_umem_odp` that we own, of the
-/// process whose memory `mm` is, a reference of ours.
+/// Until it has ended ([`Ends`]), `root` is an implicit `struct ib_umem_odp` that this owns, of the
+/// process with the address space `mm`, to which this owns a reference.
 pub struct Chunked {
     root: NonNull<bindings::ib_umem_odp>,
-    /// Not an `ARef`: dropping the last of these is nothing for a softirq.
+    /// Not an `ARef`: the last reference must not be dropped in a softirq.
     mm: NonNull<Mm>,
     uses: Word,
     released: Atomic<bool>,
     space: Pin<KBox<Space>>,
     /// Its addresses.
     range: Range<u64>,
-    /// Chunks that stay.
+    /// Maximum number of chunks.
     most: usize,
     writable: bool,
+    /// The notifiers are the module's code.
+    _resident: Resident,
 }
 
-// SAFETY: Any task may release the memory and bring pages in.
+// SAFETY: Any task may release the memory and fault pages in.
 unsafe impl Send for Chunked {}
-// SAFETY: What changes is behind locks.
+// SAFETY: Changing data is protected by locks.
 unsafe impl Sync for Chunked {}
 
-/// The chunks that are there.
+/// The existing chunks.
 ///
 /// # Invariants
 ///
-/// While `chunks` is locked, every page of a chunk in it that is there is one which the
-/// process maps: who changes the mapping calls [`invalidate`] first, and waits for it.
+/// While `chunks` is locked, the process maps each page that a chunk in it records as present:
+/// before the mapping changes, the kernel calls [`invalidate`] and waits for it.
 #[pin_data]
 struct Space {
     #[pin]
@@ -113,40 +119,40 @@ struct Chunks {
     /// By address, in chunks.
     tree: RBTree<u64, Chunk>,
     count: usize,
-    /// Where to look next for one to be given back.
+    /// Number of the chunk at which the next search for a chunk to release starts.
     hand: u64,
 }
 
 /// # Invariants
 ///
-/// `umem` is ours until the chunk is taken out of the tree by [`Space::give_back`]; its
-/// `private` is the space.
+/// `umem` is owned until [`Space::give_back`] removes the chunk from the tree; its `private` is the
+/// space.
 struct Chunk {
     umem: NonNull<bindings::ib_umem_odp>,
     pages: Pages,
-    /// How many [`Entered`] there are.
+    /// Number of [`Entered`] for the chunk.
     busy: u32,
-    /// Whether it was used since somebody looked for one to be given back.
+    /// Whether the chunk was used since the last search for a chunk to release.
     recent: bool,
 }
 
-// SAFETY: The umem may be used by any task.
+// SAFETY: Any task may use the umem.
 unsafe impl Send for Chunk {}
 
-/// Somebody at a chunk, which therefore stays. To be given to [`Space::leave`].
+/// A use of a chunk, which is not released meanwhile. Must be passed to [`Space::leave`].
 #[must_use]
 struct Entered {
     number: u64,
     umem: NonNull<bindings::ib_umem_odp>,
 }
 
-/// Pages that are there, for [`Chunked::with`].
+/// Present pages, for [`Chunked::with`].
 #[derive(Clone, Copy)]
 pub struct There<'a>(&'a RBTree<u64, Chunk>);
 
 impl<'a> There<'a> {
-    /// The kernel's addresses of the page that `at` is in and of some behind it: up to the
-    /// end of the chunk. Only those mean anything that were wanted.
+    /// Returns the kernel addresses of the page that contains `at` and of following ones, up to the
+    /// end of the chunk. Only those that were requested are valid.
     pub fn pages(self, at: u64) -> &'a [usize] {
         self.0
             .get(&(at / CHUNK))
@@ -155,13 +161,13 @@ impl<'a> There<'a> {
     }
 }
 
-/// Of which page of its chunk an address is.
+/// Returns the index of an address's page in its chunk.
 fn page_in_chunk(at: u64) -> usize {
-    // CAST: a small number.
+    // CAST: A small number.
     (at % CHUNK) as usize >> PAGE_SHIFT
 }
 
-/// Cuts a range into what lies in one chunk each: the chunk's number, and its pages.
+/// Splits a range into one part per chunk: the chunk's number, and its pages.
 fn by_chunk(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
     let mut at = range.start;
     core::iter::from_fn(move || {
@@ -179,41 +185,50 @@ fn by_chunk(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
     })
 }
 
-/// Part of the module that uses it, as all of this crate is; hence no `static`.
+/// Part of the module that uses it, like all code of this crate; hence not a `static`.
 const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifier_ops {
     invalidate: Some(invalidate),
-    // SAFETY: All zero is none of the other operations.
+    // SAFETY: In a zeroed structure, the other operations are absent.
     ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
 };
 
 impl Chunked {
-    /// All memory of the current process. May sleep.
+    /// Creates on-demand memory from the whole address space of the current process. May sleep.
+    /// `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
-    /// `EINVAL` without a process, or for flags that it cannot have; `ENOMEM`; `EOPNOTSUPP`
-    /// if the kernel has no paging on demand.
-    pub fn whole<P: Provider>(dev: &Device<P>, access: Access) -> Result<Self> {
-        Self::get(dev, None, access)
+    /// `EINVAL` if there is no process, or for invalid flags; `ENOMEM`; `EOPNOTSUPP` if the kernel
+    /// does not support on-demand paging.
+    pub fn whole<P: Provider>(resident: Resident, dev: &Device<P>, access: Access) -> Result<Self> {
+        Self::get(resident, dev, None, access)
     }
 
-    /// The `len` bytes at `addr` of the current process. May sleep.
+    /// Creates on-demand memory from `len` bytes at `addr` of the current process. May sleep.
+    /// `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no bytes; `EOVERFLOW` for an end beyond the address space; those of
+    /// `EINVAL` if `len` is zero; `EOVERFLOW` if the end is beyond the address space; those of
     /// [`Self::whole`].
-    pub fn part<P: Provider>(dev: &Device<P>, addr: u64, len: u64, access: Access) -> Result<Self> {
+    pub fn part<P: Provider>(
+        resident: Resident,
+        dev: &Device<P>,
+        addr: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Self> {
         if len == 0 {
             return Err(EINVAL);
         }
         let end = addr.checked_add(len).ok_or(EOVERFLOW)?;
         end.checked_add(CHUNK).ok_or(EOVERFLOW)?;
-        Self::get(dev, Some(addr..end), access)
+        Self::get(resident, dev, Some(addr..end), access)
     }
 
-    /// The bytes of `range`, or all.
+    /// Creates on-demand memory from `range`, or from the whole address space.
     fn get<P: Provider>(
+        resident: Resident,
         dev: &Device<P>,
         range: Option<Range<u64>>,
         access: Access,
@@ -226,16 +241,16 @@ impl Chunked {
             let mm: &MmWithUser = current.mm().ok_or(EINVAL)?;
             ARef::from(&**mm)
         };
-        // CAST: flags, whose sign has no meaning.
-        // SAFETY: The device is registered.
+        // CAST: Flags, whose sign has no meaning.
+        // SAFETY: The device is registered (`Device`).
         let root = from_err_ptr(unsafe {
             bindings::rdma_helper_odp_alloc_implicit(dev.as_raw(), access.raw() as i32)
         })?;
         let root = Owned(NonNull::new(root).ok_or(ENOMEM)?);
-        // SAFETY: It is ours, and the flag stays as it is; `mm` exists.
+        // SAFETY: `root` owns the object, and the flag does not change; `mm` exists.
         let (writable, end) = unsafe {
             (
-                root.0.as_ref().umem.writable() != 0,
+                Fields::view(&raw mut (*root.0.as_ptr()).umem).writable(),
                 bindings::rdma_helper_mm_task_size(mm.as_raw()),
             )
         };
@@ -254,7 +269,8 @@ impl Chunked {
             Some(range) => (range, usize::MAX),
             None => (0..u64::try_from(end)?, MOST),
         };
-        // INVARIANT: As just made; the core took the current process's memory, too.
+        // INVARIANT: Established above; the core used the address space of the current process,
+        // too.
         Ok(Self {
             root: root.release(),
             mm: ARef::into_raw(mm),
@@ -264,20 +280,21 @@ impl Chunked {
             range,
             most,
             writable,
+            _resident: resident,
         })
     }
 
-    /// Its addresses, which are those of the process.
+    /// Returns its addresses, which are those of the process.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Whether the device may write to it.
+    /// Returns whether the device may write to the memory.
     pub fn writable(&self) -> bool {
         self.writable
     }
 
-    /// Whether it has all these bytes.
+    /// Returns whether the memory has these bytes.
     pub fn covers(&self, at: u64, len: usize) -> bool {
         self.within(at, len).is_some()
     }
@@ -287,8 +304,8 @@ impl Chunked {
         (at >= self.range.start && end <= self.range.end).then_some(at..end)
     }
 
-    /// Lets `f` use the pages of `len` bytes at `at`, for writing if `touch` says so. It runs
-    /// under a spinlock with interrupts off. Any context.
+    /// Calls `f` with the pages of `len` bytes at `at`, writable if `touch` says so. `f` runs under
+    /// a spinlock with interrupts disabled. Any context.
     ///
     /// # Errors
     ///
@@ -312,14 +329,14 @@ impl Chunked {
         Ok(f(There(&chunks.tree)))
     }
 
-    /// Brings in the pages of `len` bytes at `at`, and says how many came. Without `fault`,
-    /// only those come that the process has in memory. May sleep, for long.
+    /// Faults in the pages of `len` bytes at `at`, and returns their number. Without `fault`, only
+    /// pages that the process has in memory are made present. May sleep, and take long.
     ///
     /// # Errors
     ///
-    /// `EFAULT` if the process has no such memory, or none it may write to and `touch` is to
-    /// write, or is gone; `EINVAL` if the memory was released; `EINTR` if the caller is being
-    /// killed; `ENOMEM`; `EBUSY` if the process changes its mappings all the time.
+    /// `EFAULT` if the process does not map the memory, or not writable though `touch` is a write,
+    /// or is gone; `EINVAL` if the memory was released; `EINTR` if the caller is being killed;
+    /// `ENOMEM`; `EBUSY` if the process changes its mappings continually.
     pub fn fault_in(&self, at: u64, len: usize, touch: Touch, fault: bool) -> Result<usize> {
         let write = match touch {
             Touch::Nothing => return Ok(0),
@@ -330,22 +347,24 @@ impl Chunked {
             return Err(EFAULT);
         }
         let range = self.within(at, len).ok_or(EFAULT)?;
-        let _use = Use::of(self).ok_or(EINVAL)?;
-        // The core counts on it that the process's memory cannot go meanwhile.
-        // SAFETY: By the type invariant, as it is in use.
+        let in_use = Use::of(self).ok_or(EINVAL)?;
+        // The core requires that the address space has users until this is done.
+        // SAFETY: While this is used it has not ended, so it owns a reference (type invariant).
         let mm = unsafe { self.mm.as_ref() }.mmget_not_zero();
-        // Its last user takes it down, which waits for our own notifiers.
+        // Asynchronously: the last user tears the address space down, which waits for our
+        // notifiers.
         let mm = MmWithUser::into_mmput_async(mm.ok_or(EFAULT)?);
         let mut came = 0usize;
         for (number, pages) in by_chunk(range) {
             let entered = match self.space.enter(number) {
                 Some(entered) => entered,
-                None => accounted::charged_to(&mm, || self.create(number))?,
+                None => accounted::charged_to(&mm, || self.create(number, &in_use, &mm))?,
             };
-            // SAFETY: By the invariant of `Chunk`: who has entered keeps it.
+            // SAFETY: The chunk's umem is valid while it is entered (invariant of `Chunk`), and not
+            // implicit.
             let done = unsafe {
                 raw::bring(entered.umem.as_ptr(), pages, write, fault, |index, page| {
-                    // INVARIANT: The process maps it while `bring` tells of it.
+                    // INVARIANT: The process maps the page while `bring` reports it.
                     if let Some(chunk) = self.space.chunks.lock().tree.get_mut(&number) {
                         chunk.pages.note(index, page);
                     }
@@ -367,22 +386,27 @@ impl Chunked {
         Ok(came)
     }
 
-    /// Creates a chunk and enters it. The caller uses the memory, and has counted itself a user of
-    /// the process's memory.
-    fn create(&self, number: u64) -> Result<Entered> {
+    /// Creates a chunk and enters it, while this is used and the process's address space has a user.
+    fn create(
+        &self,
+        number: u64,
+        _use: &Use<'_, Self>,
+        _mm: &MmWithUserAsync,
+    ) -> Result<Entered> {
         while let Some(victim) = self.space.victim(self.most) {
             self.space.give_back(victim, |_| true);
         }
         let start = usize::try_from(number.checked_mul(CHUNK).ok_or(EFAULT)?)?;
-        // SAFETY: By the type invariant, as it is in use; the table lives for ever. The
-        // process's memory is counted, by the caller's promise.
+        // SAFETY: While this is used, which `_use` proves, it has not ended, so `root` is valid
+        // (type invariant). The operations are a constant of the module. The address space has a
+        // user, `_mm`.
         let umem = from_err_ptr(unsafe {
             let size = CHUNK_PAGES * PAGE_SIZE;
             bindings::rdma_helper_odp_alloc_child(self.root.as_ptr(), start, size, OPS)
         })?;
         let umem = Owned(NonNull::new(umem).ok_or(ENOMEM)?);
-        // SAFETY: The space outlives the notifier: all chunks are released before it. That
-        // is so from now on, before anybody can bring a page in.
+        // SAFETY: The space outlives the notifier: `release` releases all chunks before it is
+        // dropped. It is set before a page can become present.
         unsafe { umem.set_private::<Space>(&*self.space) };
         let chunk = Chunk {
             umem: umem.0,
@@ -393,25 +417,25 @@ impl Chunked {
         let node = RBTreeNode::new(number, chunk, accounted::GFP)?;
         let (entered, refused) = self.space.insert(number, node);
         if refused.is_none() {
-            // INVARIANT: It is the chunk's.
+            // INVARIANT: The chunk in the tree owns it.
             let _ = umem.release();
         }
         entered.ok_or(EAGAIN)
     }
 
-    /// Gives the memory back: no more pages come. Pages that are there, and whatever pages that are
-    /// being brought in need, go when nobody brings pages in any more. May sleep, but not the
-    /// second time.
+    /// Releases the memory: no more pages become present. Pages that are present, and the memory
+    /// itself, are released at once if no `fault_in` runs, otherwise when the last of them ends, for
+    /// which this does not wait. May sleep; a second call does not.
     pub fn release(&self) {
         if !self.released.xchg(true, Full) {
             uses::close(self);
         }
     }
 
-    /// As [`Umem::check_rereg`](crate::umem::Umem::check_rereg).
+    /// See [`Umem::check_rereg`](crate::umem::Umem::check_rereg).
     pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
         let _use = Use::of(self).ok_or(EINVAL)?;
-        // SAFETY: By the type invariant, as it is in use.
+        // SAFETY: While this is used it has not ended, so `root` is valid (type invariant).
         unsafe { raw::check_rereg(self.root, mask, access) }
     }
 }
@@ -425,7 +449,8 @@ impl Ends for Chunked {
         while let Some(first) = self.space.first() {
             self.space.give_back(first, |_| true);
         }
-        // SAFETY: By the type invariant these were ours until now. There are no children any more.
+        // SAFETY: Both were owned until now (type invariant), and this is called once. All children
+        // are released.
         unsafe {
             bindings::rdma_helper_odp_release(self.root.as_ptr());
             drop(ARef::from_raw(self.mm));
@@ -440,13 +465,13 @@ impl Drop for Chunked {
 }
 
 impl Space {
-    /// Enters a chunk, if it is there.
+    /// Enters a chunk, if it exists.
     fn enter(&self, number: u64) -> Option<Entered> {
         self.chunks.lock().enter(number)
     }
 
-    /// Puts a new chunk in, and enters it. If there is one with that number already, that is
-    /// entered, and the new one given back.
+    /// Inserts a new chunk and enters it. If there is a chunk with this number already, enters that
+    /// one and returns the new one.
     fn insert(
         &self,
         number: u64,
@@ -462,7 +487,7 @@ impl Space {
         (chunks.enter(number), refused)
     }
 
-    /// Leaves a chunk, which is given back if it is empty and nobody else is at it.
+    /// Leaves a chunk, which is released if it is empty and has no other user.
     fn leave(&self, entered: Entered) {
         {
             let mut chunks = self.chunks.lock();
@@ -477,14 +502,14 @@ impl Space {
         self.give_back(entered, Pages::is_empty);
     }
 
-    /// Enters the first chunk of all, if there is one. Nobody is at any.
+    /// Enters the first chunk, if there is one. No chunk has users.
     fn first(&self) -> Option<Entered> {
         let mut chunks = self.chunks.lock();
         let number = *chunks.tree.cursor_front()?.current().0;
         chunks.enter(number)
     }
 
-    /// Enters a chunk that had better go, if there are `most` and one that nobody is at.
+    /// Enters a chunk to be released, if there are `most` chunks and one without users is found.
     fn victim(&self, most: usize) -> Option<Entered> {
         let mut chunks = self.chunks.lock();
         if chunks.count < most {
@@ -512,16 +537,17 @@ impl Space {
         chunks.enter(found?)
     }
 
-    /// Gives a chunk back, if nobody else is at it and `if_so` agrees; else leaves it.
+    /// Releases a chunk if it has no other user and `if_so` returns true; otherwise leaves it.
     fn give_back(&self, entered: Entered, if_so: impl FnOnce(&Pages) -> bool) {
         let raw = entered.umem.as_ptr();
-        // SAFETY: By the invariant of `Chunk`: who has entered keeps it. From here on no page
-        // comes or goes, so that the process maps those that are there.
+        // SAFETY: The chunk's umem is valid while it is entered (invariant of `Chunk`). While its
+        // mutex is held, no page becomes present or absent, so the process maps those that are
+        // present.
         unsafe { bindings::rdma_helper_odp_lock(raw) };
         let Some(node) = self.take_out(&entered, if_so) else {
-            // SAFETY: Locked above; we still keep the chunk.
+            // SAFETY: Locked above; the chunk is still entered.
             unsafe { bindings::rdma_helper_odp_unlock(raw) };
-            // Not before: the last who leaves frees the mutex.
+            // After unlocking: the last user to leave frees the mutex.
             if let Some(chunk) = self.chunks.lock().tree.get_mut(&entered.number) {
                 chunk.busy = chunk.busy.saturating_sub(1);
             }
@@ -530,17 +556,17 @@ impl Space {
         let (_, mut chunk) = node.to_key_value();
         let mut next = 0;
         while let Some(pages) = chunk.pages.forget(&mut next, CHUNK_PAGES) {
-            // SAFETY: The process maps them, as said above.
+            // SAFETY: The process maps the pages while the mutex is held, see above.
             unsafe { pages.tell() };
         }
-        // SAFETY: Locked above. Whoever has taken the chunk out owns its umem.
+        // SAFETY: Locked above. The chunk's umem is owned by whoever has removed it from the tree.
         unsafe {
             bindings::rdma_helper_odp_unlock(raw);
             bindings::rdma_helper_odp_release(raw);
         }
     }
 
-    /// Takes a chunk out of the tree, under its umem's mutex, unless others are at it.
+    /// Removes a chunk from the tree, under its umem's mutex, unless it has other users.
     fn take_out(
         &self,
         entered: &Entered,
@@ -555,11 +581,11 @@ impl Space {
         chunks.tree.remove_node(&entered.number)
     }
 
-    /// Forgets pages of a chunk.
+    /// Records pages of a chunk as absent.
     ///
     /// # Safety
     ///
-    /// The mutex of the chunk's umem is held, and the process maps the pages still.
+    /// The mutex of the chunk's umem must be held, and the process must still map the pages.
     unsafe fn forget(&self, number: u64, gone: Range<usize>) {
         let mut next = gone.start;
         loop {
@@ -573,7 +599,7 @@ impl Space {
                 forgotten
             };
             match forgotten {
-                // SAFETY: The process maps these pages (contract).
+                // SAFETY: The process maps these pages (contract of this function).
                 Some(pages) => unsafe { pages.tell() },
                 None => return,
             }
@@ -592,23 +618,24 @@ impl Chunks {
     }
 }
 
-/// The kernel is about to change what the process maps in a range. May sleep if the range
-/// says so; the pages are not used any more when it returns.
+/// Called by the kernel before it changes what the process maps in a range. May sleep if the range
+/// permits it. The pages are not used any more when it returns.
 ///
 /// # Safety
 ///
-/// For the memory management to call, about the notifier of a [`Chunk`].
+/// Only for the memory management, for the notifier of a [`Chunk`].
 unsafe extern "C" fn invalidate(
     notifier: *mut bindings::mmu_interval_notifier,
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
 ) -> bool {
-    // SAFETY: The arguments are those that the memory management calls a notifier with (contract),
-    // before the process's pages change. `raw::invalidate` holds the umem's mutex around the closure.
+    // SAFETY: The arguments are those of a call of a notifier by the memory management (contract of
+    // this function), before the process's pages change. `raw::invalidate` holds the umem's mutex
+    // around the closure.
     unsafe {
         raw::invalidate(notifier, range, seq, |private, first, gone| {
-            // Set before the chunk is in the tree; until then there are no pages. One that
-            // was taken out may have a successor, which then forgets more than it must.
+            // It is set before the chunk is inserted; before that no page is present. A removed
+            // chunk may have a successor, of which then more pages are removed than necessary.
             if let Some(space) = private.cast::<Space>().as_ref() {
                 space.forget(first / CHUNK, gone);
             }

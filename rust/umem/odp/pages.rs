@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which pages of on-demand memory are there, as softirqs see it.
+//! The table of present pages of on-demand memory, for lookup in softirqs.
 //!
-//! Plain data; whoever owns it has it behind a spinlock, and keeps it true: a page is
-//! noted while the process maps it, and forgotten before the process does not any more.
+//! Plain data. The owner protects it by a spinlock and keeps it accurate: a page is recorded while
+//! the process maps it, and removed before the process stops mapping it.
 
 use super::Absent;
 use super::Touch;
@@ -13,34 +13,34 @@ use core::ops::Range;
 use kernel::ffi::c_ulong;
 use kernel::prelude::*;
 
-/// The page may be written to.
+/// The page may be written.
 const WRITABLE: u8 = 1;
-/// The page was written to.
+/// The page was written.
 const WRITTEN: u8 = 2;
 
-/// How many pages are forgotten under one lock.
+/// Maximum number of pages removed while a lock is held.
 const AT_A_TIME: usize = 4096;
 
-/// A row of pages, some of which are there.
+/// A sequence of pages, each present or absent.
 pub(super) struct Pages {
-    /// Kernel addresses of pages, or zero.
+    /// Kernel addresses of the pages; zero if absent.
     at: KVVec<usize>,
     state: KVVec<u8>,
-    /// How many are there.
+    /// Number of present pages.
     here: usize,
 }
 
-/// A page that the core has found.
+/// A page that the core found.
 pub(super) struct Found {
     address: usize,
     writable: bool,
 }
 
 impl Found {
-    /// What an entry of the core's list says; `None` if it has no page, or one that the kernel
-    /// does not map for itself, as those of `memfd_secret`.
+    /// Converts an entry of the core's list. `None` if it has no page, or one that the kernel does
+    /// not map itself, such as those of `memfd_secret`.
     pub(super) fn of(pfn: c_ulong) -> Option<Self> {
-        // SAFETY: These functions take any number; the last one's names a page.
+        // SAFETY: These functions accept any number; that of the last one names a page, as checked.
         let (address, writable) = unsafe {
             if !bindings::rdma_helper_hmm_pfn_valid(pfn) {
                 return None;
@@ -55,7 +55,7 @@ impl Found {
 }
 
 impl Pages {
-    /// `count` pages, none of which is there, charged to the current task. May sleep.
+    /// Creates a table of `count` absent pages, charged to the current task. May sleep.
     ///
     /// # Errors
     ///
@@ -68,21 +68,21 @@ impl Pages {
         })
     }
 
-    /// The kernel's addresses of all pages, zero of those that are not there.
+    /// Returns the kernel addresses of all pages; zero for absent ones.
     pub(super) fn addresses(&self) -> &[usize] {
         &self.at
     }
 
-    /// Whether no page is there.
+    /// Returns whether all pages are absent.
     pub(super) fn is_empty(&self) -> bool {
         self.here == 0
     }
 
-    /// Checks that pages are there for what is about to be done, and notes it.
+    /// Checks that pages are present for an access, and records the access.
     ///
     /// # Errors
     ///
-    /// [`Absent`]; nothing is noted then.
+    /// [`Absent`]; nothing was recorded then.
     pub(super) fn claim(&mut self, wanted: Range<usize>, touch: Touch) -> Result<(), Absent> {
         let there = self.at.get(wanted.clone()).ok_or(Absent)?;
         let states = self.state.get_mut(wanted).ok_or(Absent)?;
@@ -100,7 +100,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Notes a page; the caller sees to it that the process maps it now.
+    /// Records a page as present; the caller ensures that the process maps it now.
     pub(super) fn note(&mut self, index: usize, page: Found) {
         if let (Some(at), Some(state)) = (self.at.get_mut(index), self.state.get_mut(index)) {
             self.here = self.here.saturating_add(usize::from(*at == 0));
@@ -109,13 +109,12 @@ impl Pages {
         }
     }
 
-    /// Forgets pages from `next` on, which it moves along, before `end`: up to one that was
-    /// written to, and not so many at a time that a spinlock would be held for long. `None` if
-    /// all are forgotten.
+    /// Removes pages from `next` on, which it advances, to `end`: up to a page that was written,
+    /// and a limited number per call, because a spinlock is held. `None` once all are removed.
     pub(super) fn forget(&mut self, next: &mut usize, end: usize) -> Option<Forgotten> {
         let end = end.min(self.at.len());
         let pause = next.saturating_add(AT_A_TIME);
-        // Where none is there, nothing is noted either.
+        // If no page is present, there is nothing to remove.
         while *next < end && self.here != 0 {
             if *next == pause {
                 return Some(Forgotten { written: None });
@@ -138,23 +137,24 @@ impl Pages {
     }
 }
 
-/// Some pages were forgotten, and there may be more. If the last was written to, the kernel has
-/// to be told before the process loses it.
+/// Some pages were removed, and there may be more. If the last one was written, the kernel must be
+/// told before the process loses it.
 #[must_use]
 pub(super) struct Forgotten {
-    /// The address of that page.
+    /// Address of that page.
     written: Option<usize>,
 }
 
 impl Forgotten {
-    /// Tells the kernel.
+    /// Marks the page dirty, if it was written.
     ///
     /// # Safety
     ///
-    /// The process maps the page still.
+    /// The process must still map the page.
     pub(super) unsafe fn tell(self) {
         if let Some(page) = self.written {
-            // SAFETY: It is the address of a page that the process maps (contract).
+            // SAFETY: It is the address of a page that the process maps (contract of this
+            // function).
             unsafe { bindings::rdma_helper_set_page_dirty(page as *const core::ffi::c_void) };
         }
     }

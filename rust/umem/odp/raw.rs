@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The core's `struct ib_umem_odp`, as both kinds of on-demand memory use it.
+//! The core's `struct ib_umem_odp`, for both types of on-demand memory.
 
 use super::pages::Found;
 use crate::accounted;
@@ -17,27 +17,28 @@ use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-/// One that is on its way into its owner.
+/// A umem before it becomes part of its owner.
 ///
 /// # Invariants
 ///
-/// `0` is ours.
+/// It owns the umem.
 pub(super) struct Owned(pub(super) NonNull<bindings::ib_umem_odp>);
 
 impl Owned {
-    /// Gives it to the caller.
+    /// Passes the umem to the caller.
     pub(super) fn release(self) -> NonNull<bindings::ib_umem_odp> {
         core::mem::ManuallyDrop::new(self).0
     }
 
-    /// Has the notifier find `private` there.
+    /// Sets the pointer that the notifier uses.
     ///
     /// # Safety
     ///
-    /// It outlives the notifier, which knows its type.
+    /// `private` must outlive the notifier, which must expect this type.
     pub(super) unsafe fn set_private<T>(&self, private: *const T) {
         let raw = self.0.as_ptr();
-        // SAFETY: It is ours. The notifier reads the field under the same lock.
+        // SAFETY: The umem is owned (type invariant). The notifier reads the field under the same
+        // lock.
         unsafe {
             bindings::rdma_helper_odp_lock(raw);
             (*raw).private = private.cast_mut().cast();
@@ -48,23 +49,24 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: It is ours.
+        // SAFETY: The umem is owned (type invariant).
         unsafe { bindings::rdma_helper_odp_release(self.0.as_ptr()) };
     }
 }
 
-/// Brings in the pages `wanted`, counted from the memory's first, and has `note` take what
-/// came of each, while the process maps it. Without `fault`, only those come that the process
-/// has in memory. How many came. May sleep, for long.
+/// Makes the pages `wanted` present, counted from the first page of the memory, and calls `note`
+/// with each while the process maps it. Without `fault`, only pages that the process has in memory
+/// are made present. Returns their number. May sleep, and take long.
 ///
 /// # Errors
 ///
-/// `EFAULT` if the memory has no such pages, or the process has not, or none it may write to;
-/// `EINVAL` if the process is gone; `EBUSY` if it changes its mappings all the time.
+/// `EFAULT` if the memory does not contain the pages, or the process does not map them, or not
+/// writable though `write` is set; `EINVAL` if the process is gone; `EBUSY` if it changes its
+/// mappings continually.
 ///
 /// # Safety
 ///
-/// The memory exists, and is not implicit.
+/// The umem must be valid and not implicit.
 pub(super) unsafe fn bring(
     umem: *mut bindings::ib_umem_odp,
     wanted: Range<usize>,
@@ -75,22 +77,24 @@ pub(super) unsafe fn bring(
     let bytes = |pages: usize| -> Result<u64> {
         Ok(u64::try_from(pages.checked_mul(PAGE_SIZE).ok_or(EFAULT)?)?)
     };
-    // SAFETY: The memory exists (contract); the field does not change.
+    // SAFETY: The umem is valid (contract of this function); the field does not change.
     let start = unsafe { bindings::rdma_helper_odp_start(umem) };
     let at = start.checked_add(bytes(wanted.start)?).ok_or(EFAULT)?;
-    // Not `len` of the range, which panics if its two ends of `size_hint` differ.
+    // Not `len` of the range, which panics if the two values of `size_hint` differ.
     let len = bytes(wanted.end.saturating_sub(wanted.start))?;
-    // SAFETY: The notifier of memory that is not implicit keeps the `mm`.
+    // SAFETY: The umem is valid and not implicit (contract of this function). Its notifier has a
+    // reference to the `mm`.
     let mm = unsafe { Mm::from_raw((*umem).umem.owning_mm) };
     // Page tables, for instance, are charged as if the process had faulted the pages in.
     to_result(accounted::charged_to(mm, || {
-        // SAFETY: The memory exists and is not implicit (contract). The function checks the range.
+        // SAFETY: The umem is valid and not implicit (contract of this function). The function
+        // checks the range.
         unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) }
     }))?;
     let (mut came, mut all) = (0usize, true);
     for index in wanted {
-        // SAFETY: The range was good, so the core has an entry for each of its pages,
-        // which is ours to read while we hold the lock that the function has taken.
+        // SAFETY: The range was accepted, so the core's list has an entry for each of its pages,
+        // which may be read while the lock that the function took is held.
         let pfn = unsafe { *(*umem).map.pfn_list.add(index) };
         if let Some(page) = Found::of(pfn) {
             note(index, page);
@@ -101,14 +105,14 @@ pub(super) unsafe fn bring(
     }
     // SAFETY: Locked above.
     unsafe { bindings::rdma_helper_odp_unlock(umem) };
-    // They were faulted in: what is not here now is not to be had.
+    // Pages that are absent after faulting cannot be made present.
     if fault && !all {
         return Err(EFAULT);
     }
     Ok(came)
 }
 
-/// Whether a registration of the memory may be changed so.
+/// Checks whether a region of the memory can be changed in place.
 ///
 /// # Errors
 ///
@@ -116,14 +120,14 @@ pub(super) unsafe fn bring(
 ///
 /// # Safety
 ///
-/// The memory exists.
+/// The umem must be valid.
 pub(super) unsafe fn check_rereg(
     umem: NonNull<bindings::ib_umem_odp>,
     mask: RegionMask,
     access: Access,
 ) -> Result {
-    // CAST: flags, whose sign has no meaning.
-    // SAFETY: The memory exists (contract); the function only looks.
+    // CAST: Flags, whose sign has no meaning.
+    // SAFETY: The umem is valid (contract of this function); the function only reads it.
     to_result(unsafe {
         bindings::ib_umem_check_rereg(
             &raw mut (*umem.as_ptr()).umem,
@@ -133,23 +137,22 @@ pub(super) unsafe fn check_rereg(
     })
 }
 
-/// What a notifier does: has `forget` take the pages away that the process is about to lose,
-/// then the core. `forget` gets what [`Owned::set_private`] has set, or null; the address
-/// where the memory begins; and the pages, counted from there. What it is to return to the
-/// memory management: whether it was done.
+/// The common part of notifiers: calls `forget` for the pages that the process is about to lose,
+/// then lets the core unmap them. The arguments of `forget` are the pointer that
+/// [`Owned::set_private`] set, or null; the address at which the memory begins; and the indices of
+/// the pages. Returns the result for the memory management: whether it was done.
 ///
 /// # Safety
 ///
-/// That of a call of `mmu_interval_notifier_ops::invalidate`, of memory whose notifier the
-/// caller is.
+/// As for a call of `mmu_interval_notifier_ops::invalidate`, for a notifier of the umem's.
 pub(super) unsafe fn invalidate(
     notifier: *mut bindings::mmu_interval_notifier,
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
     forget: impl FnOnce(*mut c_void, u64, Range<usize>),
 ) -> bool {
-    // SAFETY: Both are valid for the call, and the notifier is part of a umem that lives
-    // at least until its notifier is removed.
+    // SAFETY: Both arguments are valid for the call (contract of this function), and the notifier
+    // is part of a umem that exists at least until its notifier is removed.
     unsafe {
         if !bindings::rdma_helper_range_blockable(range) {
             return false;

@@ -111,6 +111,11 @@ for case in $CASES; do
     *-send-64k) twice "$case" 50 150 stream "$where" ib_send_bw -m 1024 -s 65536 -e ;;
     *-read-64k) twice "$case" 50 150 stream "$where" ib_read_bw -m 1024 -s 65536 -e ;;
     *-read-64k-4096) twice "$case" 50 150 stream "$where" ib_read_bw -m 4096 -s 65536 -e ;;
+    *-ud-64) twice "$case" 2000 6000 stream "$where" ib_send_bw -c UD -s 64 -e ;;
+    *-ud-512) twice "$case" 2000 6000 stream "$where" ib_send_bw -c UD -s 512 -e ;;
+    *-ud-2k) twice "$case" 2000 6000 stream "$where" ib_send_bw -c UD -s 2048 -e ;;
+    *-ud-lat) twice "$case" 300 900 stream "$where" ib_send_lat -c UD -s 8 -e ;;
+    *-uc-4k) twice "$case" 2000 6000 stream "$where" ib_send_bw -c UC -m 4096 -s 4096 -e ;;
     *-send-lat) twice "$case" 300 900 stream "$where" ib_send_lat -s 8 -e ;;
     *-read-lat) twice "$case" 300 900 stream "$where" ib_read_lat -s 8 -e ;;
     connect) twice connect 20 60 connections ;;

@@ -276,7 +276,8 @@ impl Provider for Fakeib {
         if dev.below.is_some() {
             return Err(unsupported());
         }
-        let mut below = Unregistered::new(&crate::THIS_MODULE, Ok(dev.below()?))?;
+        let mut below =
+            Unregistered::new(rdma::resident!(), &crate::THIS_MODULE, Ok(dev.below()?))?;
         below.set_sub_device(kind);
         below.set_node_guid(dev.guid.to_be_bytes());
         below.set_local_dma_lkey(mem::DMA_KEY);

@@ -97,7 +97,7 @@ impl kernel::Module for FakeibModule {
         let mut devices = KVec::with_capacity(count, GFP_KERNEL)?;
         for host in 0..count {
             let data = Fakeib::new(&world.0, host, guid(host))?;
-            let mut device = Unregistered::new(module, Ok(data))?;
+            let mut device = Unregistered::new(rdma::resident!(), module, Ok(data))?;
             device.set_node_guid(guid(host).to_be_bytes());
             device.set_local_dma_lkey(mem::DMA_KEY);
             devices.push(device.register(c"fakeib%d")?, GFP_KERNEL)?;

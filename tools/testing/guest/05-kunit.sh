@@ -39,7 +39,7 @@ unloaded() { # MODULE...
 kunit_modules=
 if has_config CONFIG_KUNIT; then
     kunit_modules="rxe_kunit rdma_kunit_umem rdma_kunit_core rdma_kunit"
-    suites_of rdma_kunit rdma_accounted rdma_crc32 rdma_gate rdma_kvec rdma_nospec rdma_shared_ring rdma_sync rdma_table rdma_timer rdma_workqueue
+    suites_of rdma_kunit rdma_accounted rdma_crc32 rdma_gate rdma_kvec rdma_list rdma_nospec rdma_shared_ring rdma_sync rdma_table rdma_timer rdma_workqueue
     suites_of rdma_kunit_core "${core_suites[@]}"
     suites_of rdma_kunit_umem "${umem_suites[@]}"
     suites_of rxe_kunit rxe_memory
@@ -52,6 +52,6 @@ for m in countdev fakeib fakeverbs; do check "$m loads" freshly $m; done
 # shellcheck disable=SC2086
 check "all of them unload" unloaded fakeverbs fakeib countdev softpair_check softpair $kunit_modules
 # What the tree builds, and no list above names.
-known="countdev fakeib fakeverbs ib_core ib_umad ib_uverbs_support rdma_rxe softpair softpair_check $kunit_modules"
+known="countdev fakeib fakeverbs ib_core ib_umad ib_uverbs ib_uverbs_support rdma_rxe softpair softpair_check $kunit_modules"
 check "no module is left out" same_words "$(basename -s .ko /lib/modules/"$(uname -r)"/updates/*.ko | xargs)" "$known"
 finish

@@ -173,7 +173,7 @@ storm() {
     wait
     right gid0
 }
-# Nobody keeps a network device whose GIDs are gone.
+# No reference to a network device is left once its GIDs are gone.
 gone() {
     rdma link del gid0 && within 60 ip link del g0 && ! dmesg | grep 'waiting for g0'
 }

@@ -10,7 +10,7 @@ group=$root/rdma-test
 
 in_group() { (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE)) python3 ./memcg.py "$group" "$@"); }
 events() { grep -E '^(oom|oom_kill) ' $group/memory.events; }
-# refused WHAT: WHAT is refused with ENOMEM at the limit, and the OOM killer does not come.
+# refused WHAT: WHAT fails with ENOMEM at the limit, and the OOM killer is not called.
 refused() {
     local before hits
     before=$(events)

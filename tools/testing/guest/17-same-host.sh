@@ -7,7 +7,7 @@
 
 counted() { on 1 rdma stat show link rxe1/1 | grep -o "$1 [0-9]*" | cut -d ' ' -f 2; }
 sent() { counted sent_pkts; }
-# Nothing gets lost here, so nobody may have had to ask again.
+# No packet is lost here, so there must be no retransmission.
 no_retries() { counted completer_retry_err | grep -x 0; }
 # 40 rounds of four operations of up to 1 MB: over a wire that is 16 thousand packets.
 few_packets() {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 600
+# limit: 900
 # Thousands of requests of programs to ib_uverbs that are almost right, the same ones to the C modules
 # (ib_uverbs, ib_uverbs_support) and to those of them that are ours, in one guest: each must be
 # answered alike, but for uverbs-differences.txt. The C modules answer twice: what they do not answer

@@ -10,7 +10,7 @@ heard() {
     rm -f /tmp/mckey-peer
     within 60 ip netns exec n2 stdbuf -oL mckey -m "$1" -b "$3" >/tmp/mckey-peer 2>&1 &
     pid=$!
-    # Its receives are posted before it joins, and what is sent earlier is not heard.
+    # Its receives are posted before it joins, and earlier packets are not received.
     wait_until 30 grep -q 'joined dgid' /tmp/mckey-peer
     within 60 ip netns exec n1 mckey -m "$1" -b "$2" -s || status=$?
     [ $status = 0 ] || kill $pid 2>/dev/null

@@ -35,7 +35,7 @@ if [ -e /proc/sys/vm/nr_hugepages ] && [ -e /sys/kernel/mm/transparent_hugepage 
 else
     skip "huge pages" "this kernel has none"
 fi
-# Debug kernels keep for a while what was freed.
+# Debug kernels delay the reuse of freed memory.
 if ours rdma_rxe; then
     words+=" implicit large"
     if [ "$SCALE" = 1 ]; then words+=" count"; fi

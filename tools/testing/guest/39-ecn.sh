@@ -54,7 +54,7 @@ check "writes under marks" stream ib_write_bw -s 65536 -n 50
 check "the sender hears of it" noticed 1 2
 check "a wire that marks, back" bad_wire back loss 5% ecn
 check "reads under marks" stream ib_read_bw -s 65536 -n 50
-# The reader sees the marks itself, and the other one is told.
+# The reader sees the marks itself, and notifies the responder.
 check "the reader sees them" noticed 2 1
 check "a good wire again" bad_wire both delay 0ms
 check "data after all that" verify_pair 30 -r 5

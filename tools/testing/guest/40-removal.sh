@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 480
-# Devices and links that go away under traffic. Nobody may hang or crash.
+# Removal of devices and links under traffic: no hang, no crash.
 . ./ktap.sh
 . ./rdma.sh
 

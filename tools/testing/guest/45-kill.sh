@@ -10,7 +10,7 @@ as_it_was() { [ "$before" = "$(objects 1; objects 2)" ]; }
 killed() {
     local before i
     before=$(objects 1; objects 2)
-    # What was asked for, and not two failures: that each device has a queue pair of its own (GSI).
+    # The requested kill, and not two failures: each device has its own GSI queue pair.
     [ "$(grep -cE '^rxe[12]: .*qp [1-9]' <<<"$before")" = 2 ] || { echo "no list of objects: $before"; return 1; }
     for i in 1 2 3 4 5; do
         traffic && traffic_stop || return

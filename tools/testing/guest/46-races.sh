@@ -20,7 +20,7 @@ over() { [ -e /tmp/over ]; }
 did() { echo >>"/tmp/did.$1"; }
 times() { wc -l <"/tmp/did.$1" 2>/dev/null || echo 0; }
 wrong() { echo "$*" >>/tmp/wrong; }
-# nap MILLISECONDS: up to so many.
+# nap MILLISECONDS: sleep for a random time up to this.
 nap() { sleep "$(printf '0.%03d' $((RANDOM % $1)))"; }
 
 # Threads of one process over both devices, or over one. It may be told that they are

@@ -62,7 +62,7 @@ addresses_loop() {
         did address
     done
 }
-# A namespace exits with an interface in it that has a device and somebody at the device.
+# A namespace is removed with an interface in it that has a device in use.
 spaces_loop() {
     local g
     while ! over; do

@@ -33,7 +33,7 @@ again() { two_nodes && verify_pair 60 -r 3; }
 used_kb() {
     local cache
     echo 3 >/proc/sys/vm/drop_caches
-    # KASAN keeps what was freed for a while, unless a cache is told to shrink.
+    # KASAN delays the reuse of freed memory, unless a cache is shrunk.
     for cache in /sys/kernel/slab/*/shrink; do echo 1 >"$cache" 2>/dev/null; done
     sleep 1
     awk '/^(SUnreclaim|VmallocUsed|Percpu|PageTables|KernelStack):/ { s += $2 } END { print s }' /proc/meminfo

@@ -107,7 +107,7 @@ nfs_client() {
         [ "$(there "sha256sum </tmp/export/file")" = "$(sha256sum </tmp/src/file)" ] && within 60 umount /tmp/mnt
 }
 
-# Reliable datagrams: what is sent comes back as it was, big ones by RDMA.
+# Reliable datagrams: each is echoed unchanged, large ones by RDMA.
 rds='
 import hashlib, os, socket, sys
 s = socket.socket(socket.AF_RDS, socket.SOCK_SEQPACKET, 0)
@@ -130,7 +130,7 @@ else:
 rds_echo() {
     modprobe rds_rdma && there "modprobe rds_rdma" || return
     there "within 90 python3 -c '$rds' serve $server 10.0.0.2" >/tmp/rds 2>&1 &
-    # What comes for a socket that is not bound yet is lost.
+    # Datagrams to a socket that is not bound yet are lost.
     wait_until 60 there "test -e /tmp/rds-bound"
     within 90 python3 -c "$rds" use 10.0.0.2 $server && wait $! || { cat /tmp/rds; return 1; }
 }

@@ -11,7 +11,7 @@ rm -rf "$dir"
 mkdir -p "$dir"
 export PATH=$PATH:/share/tests/bin
 
-# do_it CMD...: an operation; whether it is refused is part of what is compared.
+# do_it CMD...: an operation; its success or failure is compared as well.
 do_it() {
     local status=0
     "$@" >/tmp/step 2>&1 || status=$?
@@ -150,7 +150,7 @@ look "namespaces, shared"
 step rdma system set netns exclusive
 step ip netns del a
 step ip netns del b
-# As long as another than the initial one is there, this is refused.
+# This is refused while there is a namespace besides the initial one.
 patiently rdma system set netns exclusive
 step rdma system set netns exclusive
 step ip netns add a
@@ -175,7 +175,7 @@ look "counters that rxe has not"
 # Groups, and what attaching and detaching refuse.
 step multicast attach x0 0 x0 0
 rm -f /tmp/objects
-# By whatever name the device has after what was done to it.
+# By the name that the device has after the steps above.
 first=$(ibv_devices | awk 'NR > 2 { print $1; exit }')
 python3 ./core_objects.py "${first:-x0}" >/tmp/objects 2>&1 &
 objects=$!

@@ -105,7 +105,7 @@ manual() {
     with counter_unbind_qp rdma statistic qp unbind "${link[@]}" cntn 1 lqpn 6
     stat qp unbind "${link[@]}" cntn 1 lqpn 6
     stat qp show "${link[@]}"
-    # What it counted is still the port's.
+    # Its counts remain those of the port.
     step cat $port/hw_counters/port_b
 }
 automatic() {
@@ -128,7 +128,7 @@ automatic() {
     stat qp show "${link[@]}"
     stat qp set "${link[@]}" auto off
     stat qp mode "${link[@]}"
-    # What the driver does not tell at the end is what it told last.
+    # If the driver reports nothing at the end, the last values count.
     step command +0
     step command i6
     stat qp bind "${link[@]}" lqpn 11

@@ -58,7 +58,7 @@ look() {
             "$port"/{gids,gid_attrs/types,pkeys}/[0-3]
     done
 }
-# settled CMD...: what it says, when that has not changed for two seconds.
+# settled CMD...: its output, once it has not changed for two seconds.
 settled() {
     local now before= still=0
     for _ in $(seq 60); do
@@ -70,7 +70,7 @@ settled() {
     done
     echo "$now"
 }
-# The changes of a manager come one after the other, and what is cached of them later.
+# A manager makes its changes one after the other, and they are cached later.
 files() { settled look; }
 
 before() {
@@ -269,7 +269,7 @@ END
     done
     eventually ip netns exec n1 ping -c 1 -W 1 10.9.1.2
     run ip netns exec n1 ping -q -c 3 10.9.1.2 | grep packets | sed 's/, time.*//'
-    # The link goes and comes, and nobody has to do anything.
+    # The link goes down and up again, without any action.
     ibportstate 2 2 disable >/dev/null 2>&1
     eventually not ip netns exec n1 ping -c 1 -W 1 10.9.0.2
     ibportstate 2 2 enable >/dev/null 2>&1

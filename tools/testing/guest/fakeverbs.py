@@ -13,6 +13,7 @@ import fcntl
 import mmap
 import os
 import select
+import signal
 import struct
 import sys
 import time
@@ -41,6 +42,12 @@ THING, STREAM, HIDDEN = DRIVER, DRIVER + 1, DRIVER + 2
 (CREATE_TABLE, DESTROY_TABLE, MODIFY_CQ) = 55, 56, 57
 
 RC, UC, UD, RAW_PACKET, XRC_INI, XRC_TGT = 2, 3, 4, 8, 9, 10
+
+
+F_SETSIG = 10
+POLL_IN = 1  # si_code
+# Events that a program leaves unread.
+MANY = 300
 
 
 class Echo:
@@ -586,7 +593,7 @@ class Everything:
         same("array", (n, sum_ids), (2, things[0][1] + things[1][1]))
         same("present", present, (1 << 14) - 1)
         same("driver data", Echo(echo).sent, 79)
-        # An empty one: only what is mandatory.
+        # An empty one: only mandatory attributes.
         seen, = v.ioctl(THING, DRIVER + 4, put(DRIVER + 2, "Q", 1), get(DRIVER + 15, 120))
         fields = struct.unpack_from("<7Q3IiQIi4IQ", seen)
         same("defaults", (fields[5], fields[10], fields[13], fields[17]), (42, -2, -1, 1 << 13 | 1))
@@ -700,15 +707,52 @@ def events():
         same("polled", u32(answer), 3)
         refused(errno.EAGAIN, lambda: nonblocking(e.channel))
 
+    def signals():
+        """With a signal of its own choice a program is told where the event is."""
+        wanted = signal.SIGRTMIN + 3
+        signal.pthread_sigmask(signal.SIG_BLOCK, [wanted])
+        for fd, raise_one in ((e.async_fd, lambda: command("event port 1 10")),
+                              (e.channel, notified)):
+            fcntl.fcntl(fd, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(fd, F_SETSIG, wanted)
+            flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+            fcntl.fcntl(fd, fcntl.F_SETFL, flags | os.O_ASYNC)
+            raise_one()
+            told = signal.sigtimedwait([wanted], 30)
+            if told is None:
+                raise AssertionError("no signal")
+            same("signal", (told.si_code, told.si_band & select.POLLIN), (POLL_IN, select.POLLIN))
+            fcntl.fcntl(fd, fcntl.F_SETFL, flags)
+            os.read(fd, 16)
+
+    def notified():
+        e.v.write(NOTIFY_CQ, struct.pack("<II", e.cq, 0), echo=False)
+        command(f"complete {e.cq_id} 1")
+        e.v.write(POLL_CQ, struct.pack("<II", e.cq, 8), 8 + 8 * 48, echo=False)
+
+    def many():
+        """Many events of one object wait: those of others are not delayed, nor is the end."""
+        start = time.monotonic()
+        for _ in range(MANY):
+            command(f"event srq {e.srq_id} 15")
+        raised = time.monotonic() - start
+        start = time.monotonic()
+        for _ in range(MANY):
+            same("srq", event(e.async_fd), (0x51, 15))
+        read = time.monotonic() - start
+        print(f"# {MANY} events: raised in {raised:.1f} s, read in {read:.1f} s")
+
     def counts():
         name, ident, _ = next(x for x in e.ends if x[1] == e.srq_id)
         # One event was read, as the answer must tell.
         answer, = e.v.ioctl(SRQ, 1, handle(0, e.srq), get(1, 4))
-        same("events", u32(answer), 1)
+        same("events", u32(answer), 1 + MANY)
         e.ends = [x for x in e.ends if x[1] != e.srq_id]
 
     case("asynchronous events", asynchronous)
     case("completions", completions)
+    case("signals", signals)
+    case("many events", many)
     case("events are counted", counts)
     case("destroyed in reverse order", e.destroy_all)
     e.close()
@@ -721,6 +765,28 @@ def nonblocking(fd):
         return os.read(fd, 64)
     finally:
         fcntl.fcntl(fd, fcntl.F_SETFL, flags)
+
+
+class Forks:
+    """Processes with copies of the mappings, which make others all the time until the end. They
+    have a group of their own, and end with it."""
+
+    def __init__(self):
+        self.pid = os.fork()
+        if not self.pid:
+            os.setpgid(0, 0)
+            for _ in range(2):
+                os.fork()
+            while True:
+                child = os.fork()
+                if not child:
+                    os._exit(0)
+                os.waitpid(child, 0)
+        wait_for("a group", lambda: os.getpgid(self.pid) == self.pid)
+
+    def end(self):
+        os.killpg(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
 
 
 class Copy:
@@ -754,6 +820,7 @@ def unregister():
     one, other = (mmap.mmap(e.v.fd, mmap.PAGESIZE, mmap.MAP_SHARED,
                             mmap.PROT_READ | mmap.PROT_WRITE, offset=e.offset) for _ in range(2))
     child = Copy(one)
+    forks = Forks()
 
     def gone():
         calls()
@@ -785,6 +852,7 @@ def unregister():
         other.close()
 
     case("the device goes while everything is open", gone)
+    forks.end()
     case("what stays of it", left)
     case("registered again beside it", again)
     for mapping in page, one, other:

@@ -92,7 +92,7 @@ check_with() {
     fi
 }
 
-# A fact that is no case of its own, shown in the log.
+# Information that is not a case, shown in the log.
 note() { echo "# $*"; }
 
 finish() {

@@ -59,7 +59,7 @@ def body(r):
     for _ in range(r.randrange(0, 6)):
         what = r.random()
         if what < 0.3:
-            # A copy: look() may shorten the list meanwhile.
+            # A copy: look() may shorten the list during the loop.
             out += u32(1, r.choice(tuple(indices)))
         elif what < 0.45:
             out += u32(3, r.choice([0, 1, 1, 1, 2, 0xFFFFFFFF]))

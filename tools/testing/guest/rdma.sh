@@ -227,7 +227,7 @@ gid_now() {
     return 1
 }
 
-# listening NODE PORT: wait until somebody on the node listens on the TCP port.
+# listening NODE PORT: wait until a program on the node listens on the TCP port.
 listening() {
     wait_until 30 on "$1" grep -qhE "$(printf ':%04X 0*:0000 0A' "$2")" /proc/net/tcp /proc/net/tcp6 && return
     echo "nobody listens on port $2 of node $1"
@@ -236,14 +236,14 @@ listening() {
 
 port=19000
 
-# accepting NODE: wait until somebody on the node listens through rdma_cm.
+# accepting NODE: wait until a program on the node listens through rdma_cm.
 accepting() {
     wait_until 30 listener "$1" && return
     echo "nobody listens through rdma_cm on node $1"
     return 1
 }
 
-# listener [NODE]: somebody listens through rdma_cm there, or in this namespace.
+# listener [NODE]: whether a program listens through rdma_cm there, or in this namespace.
 listener() { ${1:+on "$1"} rdma res show cm_id | grep -q 'state LISTEN'; }
 
 # captures FILE: wait until tcpdump, whose messages go to FILE, captures.

@@ -17,7 +17,7 @@ bad+='|sleeping function called|scheduling while atomic|exited with (preempt_cou
 bad+='|refcount_t:|list_(add|del) corruption|ODEBUG:|object .* is (NOT )?on stack .*annotated|ref_tracker: reference already released'
 bad+='|unregister_netdevice: waiting|cannot create duplicate filename'
 
-# What the C kernel warns of by itself, whatever is below it: pattern, the function that warns, why.
+# Warnings of the C kernel that do not depend on our modules: pattern, function that warns, reason.
 # Where it comes, there is a skipped case, which skips.txt must list.
 known=('WARNING: at iscsit_release_cmd[+].*[[]iscsi_target_mod[]]' 'WARNING: arch/um/drivers/virtio_pcidev[.]c:'
     'BUG: KCSAN: data-race in xas_load / xas_store')
@@ -52,7 +52,7 @@ looks_for_races() {
     done
 }
 
-# reports LOG: the lines that report something, but for what is known. Fails if there is none.
+# reports LOG: the lines that report a problem, except known ones. Fails if there is none.
 reports() {
     local IFS='|'
     races "$1" | awk -v bad="$bad" -v known="${known[*]}" '

@@ -19,7 +19,7 @@ staged=$(basename -s .ko -a /lib/modules/"$(uname -r)"/updates/*.ko 2>/dev/null 
 guest="node=${NODE:-1} kernel=${KERNEL:-fast} stack=${STACK:-rust} staged=$staged"
 modules() { echo "# modules: $(stack | tr ' ' = | xargs)"; }
 
-# The boot has a result of its own, which the host completes with the rest of the kernel log.
+# The boot has a separate result, which the host completes with the rest of the kernel log.
 { echo "# guest: boot=1 $guest"; modules; } >"$share/results/boot"
 [ "${NODE:-1}" != "${NODES:-1}" ] || echo "Rust modules loaded: $(stack | awk '$2 == "rust" { print $1 }' | xargs)"
 

@@ -105,7 +105,7 @@ service() { # MODE: the service for paths; what it was asked is shown when it ha
 served() {
     kill $served
     wait $served 2>/dev/null
-    # How often is a matter of time; what is asked is not.
+    # The number of requests depends on timing; their content does not.
     sort -u /tmp/service
 }
 local_paths() {
@@ -128,7 +128,7 @@ local_paths() {
     pings
     datagrams
     served
-    # Whoever waits does not wait for the service when its device goes.
+    # A query does not wait for the service any more when its device is removed.
     run python3 ./local_service.py timeout 100000
     run python3 ./local_service.py timeout 1
     run python3 ./local_service.py timeout 2000
@@ -157,7 +157,7 @@ multicast() {
 }
 manager_goes() {
     manager_gone
-    # Nobody answers: what is asked ends in time.
+    # Without a response, queries time out.
     in1 mckey -m 239.9.9.9 -b 10.9.0.1 -s | head -3
     # A new one has forgotten all members, and they join again.
     manager
@@ -184,7 +184,7 @@ events() {
     pings
 }
 gone() {
-    # The service is silent, and somebody waits.
+    # The service does not respond while a query waits.
     service silent
     forget
     ip netns exec n1 timeout 1 ping -c 1 -W 1 10.9.0.2 >/dev/null

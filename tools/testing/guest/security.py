@@ -240,7 +240,7 @@ def queue_pairs(manager):
     red.close()
     default.close()
 
-    # Nobody is stopped while nothing is enforced.
+    # No program is stopped in permissive mode.
     default = made("stranger", DEFAULT)
     enforce(False)
     red = made("stranger", RED)
@@ -368,7 +368,7 @@ class Handle(Qp):
         return state
 
     def told(self, what):
-        # The C ib_uverbs has events for who made a queue pair, and drops those of who opened it.
+        # The C ib_uverbs delivers events to the creator of a queue pair, and drops those of others that opened it.
         if self.opened:
             return
         if not select.select([self.events], [], [], 30 * SCALE)[0]:

@@ -59,7 +59,7 @@ on_both_cores() {
 
 # Two equal files say nothing if both are those of a failure. So:
 # same_as LIST COUNT: the steps left a LIST of COUNT names on either core, and each NAME.txt is
-# the same on both and not empty; no wait was in vain and no program missing.
+# the same on both and not empty; no wait timed out and no program was missing.
 same_as() {
     local name core
     for core in c ours; do

@@ -140,7 +140,7 @@ def main():
     port_select = bytes(40) + b"\0\x01" + bytes(190)
     a.send(pma, mad(4, 1, 1, 0x12, tid=7, data=port_select), there_gid, here_index, 20000, 2)
     say("port counters", show(a.recv()))
-    # A class that nobody there has.
+    # A class without an agent on that node.
     nobody = a.register(0x21, 1)
     a.send(nobody, mad(0x21, 1, 1, 1, tid=8), there_gid, here_index, 20000, 2)
     say("Get of what nobody has", show(a.recv()))
@@ -167,7 +167,7 @@ def main():
     got = b.recv()
     say("server", show(got))
     b.send(server, vendor(0x81, 20, b"world").ljust(MAD, b"\0")[:MAD], here_gid, there_index)
-    # The transaction's upper half is the client's agent: it is in what came.
+    # The upper half of the transaction ID is the client's agent: it is in the received MAD.
     say("client", show(a.recv(1)))
     tid = struct.unpack_from(">Q", got[3], 8)[0]
     b.send(server, vendor(0x81, tid, b"world").ljust(MAD, b"\0"), here_gid, there_index)
@@ -206,7 +206,7 @@ def main():
         ok = got is not None and got[3][40:40 + size] == answer
         say(f"answer of {size}", f"{show(got)}, {'same' if ok else 'DIFFERENT'}")
 
-    # A transfer that nobody takes.
+    # A transfer that is not acknowledged.
     a.send(client, vendor(5, 31, bytes(3000), rmpp=1), there_gid, here_index, 400, 1)
     say("request of a method that nobody has", show(a.recv()))
     # Closed with much under way.

@@ -25,7 +25,7 @@ def current(group):
 def main(group, device, to, index, what, count):
     count = int(count)
     agents = Agents(device)
-    # Nobody there has the class: the transfer is under way until it is given up.
+    # There is no agent for the class on that node: the transfer is outstanding until it times out.
     agent = agents.register(0x38, 1, [], oui=0x1405, rmpp=1)
     head = header(agent, gid(to), int(index), timeout=600000)
     head += mad(0x38, method=1, size=HEADERS, rmpp=(1, 1, 1))[:-3] + (0x1405).to_bytes(3, "big")

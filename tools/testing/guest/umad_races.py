@@ -53,7 +53,7 @@ def step(r, files, paths):
         else:
             new = os.open(r.choice(paths), os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(new, ENABLE_PKEY)
-            # The number stays; the file that had it is closed, whoever uses it now.
+            # The number is reused; the file that had it is closed, even if another thread uses it now.
             os.dup2(new, fd)
             os.close(new)
             note("reopened")
@@ -83,7 +83,7 @@ def main():
         print(f"# {done[what]} times: {what}")
     for what in ("registered", "unregistered", "sent", "read", "reopened"):
         assert done.get(what, 0) > 20, what
-    # With all that is under way.
+    # With all outstanding MADs.
     for fd in files:
         os.close(fd)
     print("end")

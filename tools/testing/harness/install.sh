@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# make install refuses what it cannot build for, with one line that names cause and remedy.
+# make install fails for kernels that it cannot build for, with one line that names cause and remedy.
 
 conf=$work/kdir/include/config/auto.conf
 install_to() { # KDIR

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# The roots, with mmdebstrap played by a stub: nothing half-made is taken for good.
+# The roots, with a stub for mmdebstrap: an incomplete root is never used.
 
 builder() { # [VAR=VALUE...]
     env XDG_CACHE_HOME="$work/cache" MIRROR=http://127.0.0.1:9 PATH="$work/stubs:$PATH" "$@" "$TOP/tools/roots.sh" builder

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the suites ask of the context that runs, and objects whose end is seen.
+//! Context of the running code, and objects that count their drops.
 
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
@@ -15,25 +15,25 @@ mod c {
     }
 }
 
-/// Whether interrupts are off on this CPU.
+/// Returns whether interrupts are disabled on this CPU.
 pub(crate) fn irqs_off() -> bool {
-    // SAFETY: It takes nothing and changes nothing.
+    // SAFETY: No preconditions.
     unsafe { c::rdma_kunit_irqs_off() }
 }
 
-/// Whether softirqs are held off on this CPU, or one runs.
+/// Returns whether softirqs are disabled on this CPU, or one is running.
 pub(crate) fn bh_off() -> bool {
-    // SAFETY: It takes nothing and changes nothing.
+    // SAFETY: No preconditions.
     unsafe { c::rdma_kunit_bh_off() }
 }
 
-/// Whether a softirq runs.
+/// Returns whether a softirq is running.
 pub(crate) fn in_softirq() -> bool {
-    // SAFETY: It takes nothing and changes nothing.
+    // SAFETY: No preconditions.
     unsafe { c::rdma_kunit_in_softirq() }
 }
 
-/// Counts in another object how many of its kind were dropped.
+/// Counts in another object how many tracers were dropped.
 pub(crate) struct Tracer(pub(crate) Arc<Atomic<i32>>);
 
 impl Drop for Tracer {
@@ -42,7 +42,7 @@ impl Drop for Tracer {
     }
 }
 
-/// How many [`Tracer`]s of the count were dropped.
+/// Returns how many [`Tracer`]s of the count were dropped.
 pub(crate) fn dropped(count: &Atomic<i32>) -> i32 {
     count.load(Acquire)
 }

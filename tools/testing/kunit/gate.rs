@@ -10,11 +10,16 @@ mod tests {
     use kernel::sync::atomic::Acquire;
     use kernel::sync::atomic::Atomic;
     use kernel::sync::atomic::Full;
+    use kernel::sync::atomic::Release;
     use kernel::sync::Arc;
     use kernel::time::delay::fsleep;
     use kernel::time::Delta;
     use rdma::gate::Gate;
     use rdma::gate::OwnedPass;
+    use rdma::gate::Owner;
+    use rdma::new_table;
+    use rdma::sync::rcu;
+    use rdma::table::Table;
     use rdma::workqueue::QueueOptions;
 
     #[pin_data]
@@ -114,6 +119,87 @@ mod tests {
             assert_eq!(object.inside.load(Acquire), 0);
             assert_eq!(object.entered.load(Acquire), entered);
         }
+        Ok(())
+    }
+
+    /// Sets a flag on drop.
+    struct Watched {
+        value: u32,
+        gone: Arc<Atomic<bool>>,
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            self.gone.store(true, Release);
+        }
+    }
+
+    fn owned(value: u32) -> Result<(Owner<Watched>, Arc<Atomic<bool>>)> {
+        let gone = Arc::new(Atomic::new(false), GFP_KERNEL)?;
+        let watched = Watched {
+            value,
+            gone: gone.clone(),
+        };
+        Ok((Owner::new(watched, GFP_KERNEL)?, gone))
+    }
+
+    #[test]
+    fn an_owner_waits_for_users_without_a_reference() -> Result {
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_owner")?;
+        for value in 0..20 {
+            let (owner, gone) = owned(value)?;
+            let entered = owner.share().enter().ok_or(EINVAL)?;
+            let seen = gone.clone();
+            let left = Arc::new(Atomic::new(false), GFP_KERNEL)?;
+            let leaves = left.clone();
+            queue.try_spawn(GFP_KERNEL, move || {
+                fsleep(Delta::from_millis(2));
+                if entered.value == value && !seen.load(Acquire) {
+                    leaves.store(true, Release);
+                }
+                drop(entered);
+            })?;
+            drop(owner);
+            assert!(left.load(Acquire));
+            assert!(gone.load(Acquire));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_object_without_owner_is_not_entered() -> Result {
+        let (owner, gone) = owned(7)?;
+        let shared = owner.share();
+        owner.close_and_wait();
+        assert!(shared.enter().is_none());
+        assert_eq!(owner.value, 7);
+        drop(owner);
+        assert!(shared.enter().is_none());
+        assert_eq!(shared.outside().value, 7);
+        assert!(!gone.load(Acquire));
+        drop(shared);
+        assert!(gone.load(Acquire));
+        Ok(())
+    }
+
+    #[test]
+    fn an_object_of_a_table_is_used_after_the_lookup() -> Result {
+        let table: Pin<KBox<Table<_>>> =
+            KBox::pin_init(new_table!("rdma_kunit::gated"), GFP_KERNEL)?;
+        let (owner, gone) = owned(3)?;
+        let slot = table.reserve(1..=9, GFP_KERNEL)?;
+        let id = slot.publish(owner.share());
+        let find = || table.borrow(id, &rcu::read_lock())?.enter();
+        let entered = find().ok_or(EINVAL)?;
+        drop(table.remove(id));
+        rcu::synchronize();
+        rcu::barrier();
+        assert!(find().is_none());
+        assert_eq!(entered.value, 3);
+        assert!(!gone.load(Acquire));
+        drop(entered);
+        drop(owner);
+        assert!(gone.load(Acquire));
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ mod context;
 mod crc32;
 mod gate;
 mod kvec;
+mod list;
 mod nospec;
 mod shared_ring;
 mod sync;

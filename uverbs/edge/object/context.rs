@@ -13,14 +13,17 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::View;
 
-/// A context that only this task uses. Dropping it frees it.
+/// A context that was made in this call. Dropping it frees it, unless it was published. Handles that
+/// are of it must go before.
 ///
 /// # Invariants
 ///
-/// `c` is a context that was allocated, and is the `context` of `call`.
+/// `c` is a context that was allocated, and is the `context` of `call`. If `published` is not set,
+/// only this task uses it.
 pub(crate) struct NewContext<'c> {
     c: NonNull<bindings::ib_ucontext>,
     call: &'c Call,
+    published: bool,
 }
 
 impl<'c> NewContext<'c> {
@@ -51,7 +54,11 @@ impl<'c> NewContext<'c> {
         }
         call.set_context(c.as_ptr());
         // INVARIANT: Just allocated.
-        Ok(Self { c, call })
+        Ok(Self {
+            c,
+            call,
+            published: false,
+        })
     }
 
     /// Makes the context that of the open file. `rights` are files of user capabilities. May
@@ -61,7 +68,11 @@ impl<'c> NewContext<'c> {
     ///
     /// `EIO`: the file is being closed; `EINVAL`: it has a context; `EAGAIN` (cgroup); those of
     /// the capabilities and of the driver.
-    pub(crate) fn publish(self, rights: Option<&[i32]>) -> Result {
+    pub(crate) fn publish(&mut self, rights: Option<&[i32]>) -> Result {
+        let rights = match rights {
+            Some(files) => Some((files.as_ptr().cast_mut(), i32::try_from(files.len())?)),
+            None => None,
+        };
         let file = self.call.file();
         let _held = file.hw_destroy_rwsem().try_read().ok_or(EIO)?;
         let _mutex = ContextMutex::lock(self.call);
@@ -80,9 +91,9 @@ impl<'c> NewContext<'c> {
             ))?;
             let result = match rights {
                 None => Ok(()),
-                Some(files) => to_result(bindings::ib_get_ucaps(
-                    files.as_ptr().cast_mut(),
-                    i32::try_from(files.len())?,
+                Some((files, count)) => to_result(bindings::ib_get_ucaps(
+                    files,
+                    count,
                     &raw mut (*c).enabled_caps,
                 )),
             }
@@ -94,14 +105,16 @@ impl<'c> NewContext<'c> {
             private::rdma_restrack_add(&raw mut (*c).res);
             bindings::rdma_helper_ufile_set_ucontext(file.raw(), c);
         }
-        // The open file's now.
-        core::mem::forget(self);
+        self.published = true;
         Ok(())
     }
 }
 
 impl Drop for NewContext<'_> {
     fn drop(&mut self) {
+        if self.published {
+            return;
+        }
         let c = self.c.as_ptr();
         // SAFETY: Only this task uses the context (type invariant); its entry was not added.
         unsafe {

@@ -4,6 +4,7 @@
 
 use super::entry;
 use super::make;
+use super::qp;
 use crate::edge::call::Call;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
@@ -13,6 +14,7 @@ use crate::edge::object::device::Port;
 use crate::edge::unsupported;
 use crate::object::cq::Cq;
 use core::ffi::c_void;
+use core::ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use rdma::bindings;
@@ -125,12 +127,24 @@ pub(crate) fn moderate(cq: &verbs::Cq, count: u16, period: u16) -> Result {
     to_result(unsafe { bindings::rdma_set_cq_moderation(cq.raw(), count, period) })
 }
 
-/// Takes a completion.
+/// The queue pair of the last completion, and its number: most completions of a call have the same.
+pub(crate) struct LastQp(*const bindings::ib_qp, u32);
+
+impl LastQp {
+    /// No completion was taken yet.
+    pub(crate) const NONE: Self = Self(ptr::null(), 0);
+}
+
+/// Takes a completion. Its queue pair has the number 0 if there is no handle of it any more.
 ///
 /// # Errors
 ///
 /// Those of the driver.
-pub(crate) fn poll(cq: &verbs::Cq) -> Result<Option<bindings::ib_uverbs_wc>> {
+pub(crate) fn poll(
+    call: &Call,
+    cq: &verbs::Cq,
+    last: &mut LastQp,
+) -> Result<Option<bindings::ib_uverbs_wc>> {
     let poll = cq.dev().ops().poll_cq.ok_or(unsupported())?;
     let mut wc = bindings::ib_wc::default();
     // SAFETY: The queue exists, and there is room for one completion.
@@ -143,12 +157,15 @@ pub(crate) fn poll(cq: &verbs::Cq) -> Result<Option<bindings::ib_uverbs_wc>> {
     }
     let mut to = bindings::ib_uverbs_wc::default();
     // SAFETY: The driver has filled the completion in, or left zeros. All members of the unions are
-    // numbers. The queue pair exists until its completions were taken or removed.
+    // numbers.
     unsafe {
         to.wr_id = *wc.__bindgen_anon_1.wr_id;
         to.ex.imm_data = wc.ex.imm_data;
-        to.qp_num = wc.qp.as_ref().map_or(0, |qp| qp.qp_num);
     }
+    if !ptr::eq(last.0, wc.qp) {
+        *last = LastQp(wc.qp, qp::number_of(call, wc.qp).unwrap_or(0));
+    }
+    to.qp_num = last.1;
     to.status = wc.status;
     to.opcode = wc.opcode;
     to.vendor_err = wc.vendor_err;

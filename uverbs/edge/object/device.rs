@@ -232,11 +232,8 @@ pub(crate) fn gids(device: &Device, entries: &mut [ib_uverbs_gid_entry]) -> Resu
     usize::try_from(count).map_err(|_| EINVAL)
 }
 
-/// Fills `ids` with the numbers of the handles of a type, and returns how many it has filled in. Any
-/// context.
-pub(crate) fn handles(file: &UFile, of: &ApiObject, ids: &mut [u32]) -> usize {
-    let mut room = ids.iter_mut();
-    let mut count = 0_usize;
+/// Calls `see` for each handle of a type, with a spinlock held, until it returns `true`. Any context.
+pub(super) fn look_through(file: &UFile, of: &ApiObject, mut see: impl FnMut(&Uobject) -> bool) {
     let _held = file.uobjects_lock().lock();
     // SAFETY: The list changes only under the lock, which is held, or when the file's objects are
     // all destroyed, which waits for this call. Handles in it exist.
@@ -244,18 +241,28 @@ pub(crate) fn handles(file: &UFile, of: &ApiObject, ids: &mut [u32]) -> usize {
         let head = &raw mut (*file.raw()).uobjects;
         let mut at = (*head).next;
         while at != head {
-            let uobject = Uobject::view(container_of!(at, bindings::ib_uobject, list));
+            let handle = Uobject::view(container_of!(at, bindings::ib_uobject, list));
             at = (*at).next;
-            if !ptr::eq(uobject.uapi_object(), of) {
-                continue;
+            if ptr::eq(handle.uapi_object(), of) && see(handle) {
+                return;
             }
-            let Some(id) = room.next() else {
-                break;
-            };
-            // CAST: C keeps the number in an `int`.
-            *id = uobject.id() as u32;
-            count = count.saturating_add(1);
         }
     }
+}
+
+/// Fills `ids` with the numbers of the handles of a type, and returns how many it has filled in. Any
+/// context.
+pub(crate) fn handles(file: &UFile, of: &ApiObject, ids: &mut [u32]) -> usize {
+    let mut room = ids.iter_mut();
+    let mut count = 0_usize;
+    look_through(file, of, |handle| {
+        let Some(id) = room.next() else {
+            return true;
+        };
+        // CAST: C keeps the number in an `int`.
+        *id = handle.id() as u32;
+        count = count.saturating_add(1);
+        false
+    });
     count
 }

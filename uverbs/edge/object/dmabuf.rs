@@ -198,7 +198,6 @@ pub(crate) fn export(new: New<'_, DmaBuf>, pgoff: u64) -> Result {
             &raw mut (*c).phys_vec,
             &raw mut (*c).provider,
         ))?;
-        bindings::refcount_set(&raw mut (*c).kref.refcount, 1);
         bindings::init_completion(&raw mut (*c).comp);
         bindings::INIT_LIST_HEAD(&raw mut (*c).dmabufs_elm);
         (*c).phys_vec.len
@@ -206,7 +205,7 @@ pub(crate) fn export(new: New<'_, DmaBuf>, pgoff: u64) -> Result {
     exported(new.handle()).refs().set(1);
     let held = new.handle().keep().into_raw();
     let info = bindings::dma_buf_export_info {
-        exp_name: c"ib_uverbs".as_ptr().cast(),
+        exp_name: c"ib_uverbs".as_char_ptr(),
         owner: crate::THIS_MODULE.as_ptr(),
         ops: &raw const OPERATIONS.0,
         size,

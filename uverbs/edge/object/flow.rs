@@ -88,25 +88,35 @@ impl Uses {
     /// # Safety
     ///
     /// `object` is of this type, and exists.
-    unsafe fn add<T>(&mut self, kind: bindings::ib_flow_spec_type, object: *mut T) -> usize {
-        if let Some(room) = self.room.checked_sub(1) {
-            // INVARIANT: One room less.
-            self.room = room;
-            // SAFETY: This function's contract; there is room: type invariant.
-            unsafe { bindings::flow_resources_add(self.c.as_ptr(), kind, object.cast()) };
-        }
-        object.expose_provenance()
+    unsafe fn add<T>(
+        &mut self,
+        kind: bindings::ib_flow_spec_type,
+        object: *mut T,
+    ) -> Result<usize> {
+        // INVARIANT: One room less.
+        self.room = self.room.checked_sub(1).ok_or(EINVAL)?;
+        // SAFETY: This function's contract; there is room: type invariant.
+        unsafe { bindings::flow_resources_add(self.c.as_ptr(), kind, object.cast()) };
+        Ok(object.expose_provenance())
     }
 
     /// Uses an action, and returns its address.
-    pub(crate) fn add_action(&mut self, action: &Action) -> usize {
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there is no room.
+    pub(crate) fn add_action(&mut self, action: &Action) -> Result<usize> {
         let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_HANDLE;
         // SAFETY: The action is borrowed, and of this type.
         unsafe { self.add(kind, action.raw()) }
     }
 
     /// Uses counters, and returns their address.
-    pub(crate) fn add_counters(&mut self, set: &Set) -> usize {
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there is no room.
+    pub(crate) fn add_counters(&mut self, set: &Set) -> Result<usize> {
         let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_COUNT;
         // SAFETY: The counters are borrowed, and of this type.
         unsafe { self.add(kind, set.raw()) }

@@ -62,7 +62,7 @@ fn flags(flags: u32) -> c_int {
     flags as c_int
 }
 
-/// Registers memory. May sleep.
+/// Registers memory. Its address and length are those of `place`, or what the driver sets. May sleep.
 ///
 /// # Errors
 ///
@@ -72,6 +72,7 @@ pub(crate) fn register(
     pd: &verbs::Pd,
     asked: &Registration,
     dmah: Option<&verbs::Dmah>,
+    place: Option<(u64, u64)>,
 ) -> Result<Owned<verbs::Mr>> {
     let ops = pd.dev().ops();
     let handle = dmah.map_or(core::ptr::null_mut(), View::raw);
@@ -94,7 +95,7 @@ pub(crate) fn register(
     };
     let kind = bindings::ib_mr_type_IB_MR_TYPE_USER;
     // SAFETY: The driver has just made the region.
-    Ok(unsafe { complete(mr, new.handle(), pd, kind, None, dmah) })
+    Ok(unsafe { complete(mr, new.handle(), pd, kind, None, dmah, place) })
 }
 
 /// Registers `length` bytes of device memory at `offset`. May sleep.
@@ -120,12 +121,13 @@ pub(crate) fn register_dm(
     // region or an error.
     unsafe {
         let mr = from_err_ptr(register(pd.raw(), dm.raw(), &mut asked, new.call().raw()))?;
-        Ok(complete(mr, new.handle(), pd, kind, Some(dm), None))
+        Ok(complete(mr, new.handle(), pd, kind, Some(dm), None, None))
     }
 }
 
 /// Fills in the fields of a new region that belong to `ib_uverbs`, and shows the region to
-/// `rdma resource`. `ib_dereg_mr_user` undoes it.
+/// `rdma resource`; `place` is address and length, unless they are the driver's. `ib_dereg_mr_user`
+/// undoes it.
 ///
 /// # Safety
 ///
@@ -137,6 +139,7 @@ unsafe fn complete(
     kind: u32,
     dm: Option<&verbs::Dm>,
     dmah: Option<&verbs::Dmah>,
+    place: Option<(u64, u64)>,
 ) -> Owned<verbs::Mr> {
     // SAFETY: This function's contract.
     let mut mr = unsafe { Bare::<verbs::Mr>::from_c(mr) }.fill(verbs::MrInit {
@@ -148,6 +151,10 @@ unsafe fn complete(
     verbs::Mr::set_uobject(&mut mr, unsafe { Passed::from_c(handle.raw()) });
     verbs::Mr::set_dm(&mut mr, dm);
     verbs::Mr::set_dmah(&mut mr, dmah);
+    if let Some((iova, length)) = place {
+        verbs::Mr::set_iova(&mut mr, iova);
+        mr.set_length(length);
+    }
     // A new region has none, whatever the driver has left in the field.
     let _ = mr.sig_attrs().put(None);
     pd.usecnt().count().keep();
@@ -203,7 +210,7 @@ pub(crate) fn register_again(
             return Ok(None);
         }
         let kind = bindings::ib_mr_type_IB_MR_TYPE_USER;
-        Ok(Some(complete(mr, new.handle(), pd, kind, None, None)))
+        Ok(Some(complete(mr, new.handle(), pd, kind, None, None, None)))
     }
 }
 

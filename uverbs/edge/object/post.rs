@@ -173,7 +173,9 @@ impl<'c> Sends<'c> {
             // SAFETY: The request is borrowed, and all members of the union begin with this.
             unsafe {
                 let count = (*common).num_sge;
-                (*common).sg_list = last(&mut entries, count).ok_or_else(Refused::invalid)?;
+                let (rest, list) = last(entries, count).ok_or_else(Refused::invalid)?;
+                (*common).sg_list = list;
+                entries = rest;
                 (*common).next = next;
             }
             next = common;
@@ -233,7 +235,9 @@ impl Recvs {
         let mut next: *mut bindings::ib_recv_wr = ptr::null_mut();
         for wr in self.list.iter_mut().rev() {
             wr.next = next;
-            wr.sg_list = last(&mut entries, wr.num_sge).ok_or_else(Refused::invalid)?;
+            let (rest, list) = last(entries, wr.num_sge).ok_or_else(Refused::invalid)?;
+            wr.sg_list = list;
+            entries = rest;
             next = wr;
         }
         Ok(next)
@@ -303,16 +307,14 @@ impl Refused {
     }
 }
 
-/// Takes the last `count` entries; null for none.
-fn last(entries: &mut &mut [Entry], count: c_int) -> Option<*mut bindings::ib_sge> {
+/// Takes the last `count` entries, null for none. The others come first.
+fn last(entries: &mut [Entry], count: c_int) -> Option<(&mut [Entry], *mut bindings::ib_sge)> {
     let count = usize::try_from(count).ok()?;
     if count == 0 {
-        return Some(ptr::null_mut());
+        return Some((entries, ptr::null_mut()));
     }
-    let all = core::mem::take(entries);
-    let (rest, taken) = all.split_at_mut_checked(all.len().checked_sub(count)?)?;
-    *entries = rest;
-    Some(taken.as_mut_ptr().cast())
+    let (rest, taken) = entries.split_at_mut_checked(entries.len().checked_sub(count)?)?;
+    Some((rest, taken.as_mut_ptr().cast()))
 }
 
 /// Number of requests up to and including the one at an address; all of them if none is there.

@@ -6,7 +6,9 @@ use crate::edge::call::Call;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Kind;
 use crate::edge::handle::New;
+use crate::edge::object::device::look_through;
 use crate::object::mcast::Group;
 use crate::object::qp::Qp;
 use crate::private;
@@ -17,6 +19,7 @@ use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::edge::object::Owned;
 use rdma::edge::verbs;
@@ -116,7 +119,7 @@ pub(crate) fn create(
             &mut attr,
             new.call().raw(),
             handle.cast(),
-            CALLER.as_ptr().cast(),
+            CALLER.as_char_ptr(),
         ))?;
         private::ib_qp_usecnt_inc(qp);
         // Made, and nobody else uses it.
@@ -130,6 +133,24 @@ pub(crate) fn create(
         max_inline_data: attr.cap.max_inline_data,
     };
     Ok((qp, cap))
+}
+
+/// Finds the number of the queue pair of a completion; `None` if no handle of the open file has that
+/// queue pair. It may have been destroyed when the completion was taken, so the pointer is only
+/// compared. Any context.
+pub(super) fn number_of(call: &Call, qp: *const bindings::ib_qp) -> Option<u32> {
+    let of = call.char_device().object(Qp::ID)?;
+    let mut number = None;
+    look_through(call.file(), of, |handle| {
+        if !ptr::eq(handle.object().cast(), qp) {
+            return false;
+        }
+        // SAFETY: The handle exists during this call, and is of this type: its description is.
+        let handle = unsafe { Handle::<Qp>::view(handle.raw()) };
+        number = Some(handle.beside().number.load(Relaxed));
+        true
+    });
+    number
 }
 
 /// Opens the target of an XRC domain that has the number `qpn`. May sleep.

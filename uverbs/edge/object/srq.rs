@@ -81,18 +81,20 @@ pub(crate) fn create(new: &New<'_, Srq>, pd: &verbs::Pd, wanted: &Wanted<'_>) ->
         Type::Xrc(cq, domain) => {
             attr.srq_type = bindings::ib_srq_type_IB_SRQT_XRC;
             attr.ext.cq = cq.raw();
-            let mut xrc =
-                bindings::ib_srq_init_attr__bindgen_ty_1__bindgen_ty_1__bindgen_ty_1::default();
-            xrc.xrcd = domain.raw();
-            attr.ext.__bindgen_anon_1.xrc = ManuallyDrop::new(xrc);
+            attr.ext.__bindgen_anon_1.xrc = ManuallyDrop::new(
+                bindings::ib_srq_init_attr__bindgen_ty_1__bindgen_ty_1__bindgen_ty_1 {
+                    xrcd: domain.raw(),
+                },
+            );
         }
         Type::TagMatching(cq, tags) => {
             attr.srq_type = bindings::ib_srq_type_IB_SRQT_TM;
             attr.ext.cq = cq.raw();
-            let mut tm =
-                bindings::ib_srq_init_attr__bindgen_ty_1__bindgen_ty_1__bindgen_ty_2::default();
-            tm.max_num_tags = tags;
-            attr.ext.__bindgen_anon_1.tag_matching = ManuallyDrop::new(tm);
+            attr.ext.__bindgen_anon_1.tag_matching = ManuallyDrop::new(
+                bindings::ib_srq_init_attr__bindgen_ty_1__bindgen_ty_1__bindgen_ty_2 {
+                    max_num_tags: tags,
+                },
+            );
         }
     }
     // SAFETY: Domains and queues are locked for the call, and are counted by the new queue. The

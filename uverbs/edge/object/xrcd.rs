@@ -141,8 +141,8 @@ pub(crate) fn close<'a>(
     }
     // SAFETY: Nobody else uses the domain: it has no count, and the table, which is locked, would be
     // the only way to get one.
-    let result =
-        to_result(unsafe { bindings::ib_dealloc_xrcd_user(c, object.call().udata().raw()) });
+    let status = unsafe { bindings::ib_dealloc_xrcd_user(c, object.call().udata().raw()) };
+    let result = to_result(status);
     if let Err(error) = result {
         if shared {
             object.object().usecnt().count().keep();

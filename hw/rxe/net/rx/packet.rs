@@ -212,6 +212,23 @@ impl RxPacket {
         addresses(self.ip_header()?, self.is_v6())
     }
 
+    /// Returns whether these are the packet's addresses.
+    #[inline]
+    pub(crate) fn has_addrs(&self, addrs: &AddrPair) -> bool {
+        self.ip_header().is_some_and(|ip| match addrs {
+            AddrPair::V4 { src, dst } => {
+                !self.is_v6()
+                    && ip.get(12..16) == Some(&src.octets())
+                    && ip.get(16..20) == Some(&dst.octets())
+            }
+            AddrPair::V6 { src, dst } => {
+                self.is_v6()
+                    && ip.get(8..24) == Some(&src.octets())
+                    && ip.get(24..40) == Some(&dst.octets())
+            }
+        })
+    }
+
     /// Returns whether the packet's addresses are those of `to` with source and destination
     /// exchanged.
     #[inline]
@@ -270,14 +287,7 @@ impl RxPacket {
     /// Returns the network header as a datagram's receiver sees it, in the 40 bytes of a GRH: an
     /// IPv6 header, or 20 zeros and an IPv4 header (IBTA A17.4.5.1).
     pub(crate) fn grh(&self) -> [u8; 40] {
-        let mut grh = [0; 40];
-        let from = if self.is_v6() { 0 } else { 20 };
-        if let (Some(space), Some(ip)) = (grh.get_mut(from..), self.ip_header()) {
-            for (to, byte) in space.iter_mut().zip(ip) {
-                *to = *byte;
-            }
-        }
-        grh
+        self.ip_header().map_or([0; 40], grh_of)
     }
 }
 
@@ -315,6 +325,19 @@ fn mark(ip: &[u8], v6: bool) -> u32 {
         Some(byte) if v6 && byte & 0x30 == 0x30 => MARKED,
         Some(_) | None => 0,
     }
+}
+
+/// Returns the 40 bytes of a GRH for the IP and UDP headers of a packet.
+#[inline]
+pub(in crate::net) fn grh_of(outer: &[u8]) -> [u8; 40] {
+    if let Some(ip) = outer.first_chunk() {
+        return *ip;
+    }
+    let mut grh = [0; 40];
+    if let (Some(space), Some(ip)) = (grh.last_chunk_mut::<20>(), outer.first_chunk()) {
+        *space = *ip;
+    }
+    grh
 }
 
 /// Returns the addresses of an IP header.

@@ -14,6 +14,7 @@ use crate::proto::Nanos;
 use kernel::sync::rcu;
 use rdma::net::skb::PROTOCOL_IPV4;
 use rdma::net::skb::PROTOCOL_IPV6;
+use rdma::net::AddrPair;
 use rdma::net::NetDevice;
 use rdma::net::Skb;
 use rdma::net::SkbList;
@@ -33,6 +34,8 @@ pub(crate) struct RxRun<'a> {
     bytes: u64,
     /// A reading of the clock, and the number of packets taken by then.
     clock: Option<(Nanos, u32)>,
+    /// The addresses that the following packets of a stream of datagrams must have.
+    addrs: Option<AddrPair>,
 }
 
 /// Packets that may be taken before the clock is read again.
@@ -70,6 +73,7 @@ impl<'a> RxRun<'a> {
             packets: 0,
             bytes: 0,
             clock: None,
+            addrs: None,
         }
     }
 
@@ -85,6 +89,7 @@ impl<'a> RxRun<'a> {
             packets: 0,
             bytes: 0,
             clock: None,
+            addrs: None,
         }
     }
 
@@ -156,12 +161,27 @@ impl<'a> RxRun<'a> {
             Some(packet) => packet,
             None => self.fetch()?,
         };
-        if packet.stream() != stream {
+        if packet.stream() != stream || !self.is_alike(&packet) {
             self.next = Some(packet);
             return None;
         }
         self.count(&packet);
         Some(packet)
+    }
+
+    /// Lets [`Self::take_of`] take packets with these addresses only: nothing but the packet checks
+    /// those of a datagram. `None` removes the condition.
+    #[inline]
+    pub(crate) fn only(&mut self, addrs: Option<AddrPair>) {
+        self.addrs = addrs;
+    }
+
+    #[inline(always)]
+    fn is_alike(&self, packet: &RxPacket) -> bool {
+        match &self.addrs {
+            None => true,
+            Some(addrs) => packet.has_addrs(addrs),
+        }
     }
 
     /// Checks the remaining packets up to the first valid one, and returns that.

@@ -30,7 +30,69 @@ use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::proto::WcStatus;
 use crate::queue::lazy::LazyVec;
+use crate::queue::work::SendQueue;
 use kernel::sync::atomic::Relaxed;
+
+/// Reads the payload of a request for a peer on this device. The payload was checked before, but may
+/// have become unreadable since: pages may have become absent, and the user may have deregistered
+/// or changed the region.
+pub(super) struct Data<'d, 'b> {
+    payload: Payload,
+    queue: &'d mut SendQueue,
+    batch: &'d mut Batch<'b>,
+    /// Why it could not be read.
+    failed: Option<MemError>,
+}
+
+impl<'d, 'b> Data<'d, 'b> {
+    #[inline]
+    pub(super) fn new(
+        packet: &TxPacket,
+        queue: &'d mut SendQueue,
+        batch: &'d mut Batch<'b>,
+    ) -> Self {
+        Self {
+            payload: packet.payload,
+            queue,
+            batch,
+            failed: None,
+        }
+    }
+
+    /// Copies the payload from offset `at` on into `room`.
+    ///
+    /// # Errors
+    ///
+    /// `Absent`, whatever failed: an error in the requester's memory must not affect the peer, which
+    /// then leaves the request as if it had not come. [`failed`](Self::failed) tells the requester.
+    pub(super) fn fill(&mut self, at: usize, room: Room<'_>) -> Result<(), MemError> {
+        self.read(at, room).map_err(|error| {
+            self.failed = Some(error);
+            MemError::Absent
+        })
+    }
+
+    fn read(&mut self, at: usize, room: Room<'_>) -> Result<(), MemError> {
+        match self.payload {
+            Payload::Slot { slot, offset, .. } => {
+                let at = u32::try_from(at).ok().and_then(|at| offset.checked_add(at));
+                let at = at.ok_or(MemError::ListTooShort)?;
+                self.queue.gather(slot, at, room, self.batch)
+            }
+            Payload::Bytes(bytes) => bytes
+                .get(at..)
+                .and_then(|bytes| room.fill(bytes))
+                .ok_or(MemError::ListTooShort),
+            Payload::None | Payload::Remote { .. } => Err(MemError::ListTooShort),
+        }
+    }
+
+    /// Returns why the payload could not be read, if so.
+    #[inline]
+    pub(super) fn failed(&self) -> Option<MemError> {
+        self.failed
+    }
+}
 
 impl Qp {
     /// Sends requests, handles the responses of a peer on this device, and sends what they permit,
@@ -123,52 +185,34 @@ impl<'a> SendWorld<'a> {
     }
 
     fn hand_over(&mut self, peer: LoopbackPeer<'_>, packet: &TxPacket) -> Result<(), TxError> {
-        let queue = &mut self.io.queue;
-        let batch = &mut self.batch;
         // Errors in local memory must not affect the peer.
+        self.check_payload(packet)?;
         let len = packet.payload.len();
-        if let Payload::Slot { slot, offset, .. } = packet.payload {
-            let checked = queue.check_gather(slot, offset, len, batch);
-            checked.map_err(|error| self.refused(error))?;
-        }
         let SendIo {
             queue,
             sender,
             link,
             ..
         } = &mut *self.io;
-        let batch = &mut self.batch;
-        // Pages may become absent between the check and the copy.
-        let mut gone = false;
-        let mut fill = |at: usize, room: Room<'_>| match packet.payload {
-            Payload::Slot { slot, offset, .. } => {
-                let at = u32::try_from(at).ok().and_then(|at| offset.checked_add(at));
-                let filled = queue.gather(slot, at.ok_or(MemError::ListTooShort)?, room, batch);
-                gone |= matches!(filled, Err(MemError::Absent));
-                filled
-            }
-            Payload::Bytes(bytes) => bytes
-                .get(at..)
-                .and_then(|bytes| room.fill(bytes))
-                .ok_or(MemError::ListTooShort),
-            Payload::None | Payload::Remote { .. } => Err(MemError::ListTooShort),
-        };
+        let mut data = Data::new(packet, queue, &mut self.batch);
         let from = sender.as_ref().map(|sender| sender.path().addrs());
         let request = Request {
             packet: &received(packet),
             from: from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?,
             network: peer.network,
-            fill: &mut fill,
+            grh: None,
+            fill: &mut |at, room| data.fill(at, room),
         };
-        let Some(Visit { owed, parked }) = Qp::visit(peer.qp, Some(request), &mut link.answers)
-        else {
+        let visit = Qp::visit(peer.qp, Some(request), &mut link.answers);
+        let failed = data.failed();
+        let Some(Visit { owed, parked }) = visit else {
             self.spent.busy = true;
             return Err(TxError::Blocked);
         };
         link.owed = owed;
         if parked {
-            if gone {
-                return Err(self.refused(MemError::Absent));
+            if let Some(error) = failed {
+                return Err(self.refused(error));
             }
             self.spent.peer_faults = true;
             return Err(TxError::Blocked);
@@ -177,8 +221,23 @@ impl<'a> SendWorld<'a> {
         Ok(())
     }
 
+    /// Checks that the payload of a request can be read now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`proto::SendHost::emit`].
+    #[inline]
+    pub(super) fn check_payload(&mut self, packet: &TxPacket) -> Result<(), TxError> {
+        let Payload::Slot { slot, offset, len } = packet.payload else {
+            return Ok(());
+        };
+        let queue = &mut self.io.queue;
+        let checked = queue.check_gather(slot, offset, len, &mut self.batch);
+        checked.map_err(|error| self.refused(error))
+    }
+
     /// Converts the failure to read a request's buffers.
-    fn refused(&mut self, error: MemError) -> TxError {
+    pub(super) fn refused(&mut self, error: MemError) -> TxError {
         match self.local_fault(error) {
             LocalFault::Absent => TxError::Blocked,
             LocalFault::Status(status) => TxError::BadPayload(status),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a notifier finds when it looks for the address that it is told of.
+//! Lookup of an address from its notifier.
 
 use core::net::IpAddr;
 use kernel::prelude::*;
@@ -23,9 +23,9 @@ mod c {
     }
 }
 
-/// The device whose addresses go.
+/// The device whose addresses are removed.
 static WATCHED: Atomic<usize> = Atomic::<usize>::new(0);
-/// How many addresses of it were told of, and how many of these it still seemed to have.
+/// Number of notifications for its addresses, and how many of these addresses the device still had.
 static TOLD: Atomic<i32> = Atomic::<i32>::new(0);
 static STAYED: Atomic<i32> = Atomic::<i32>::new(0);
 
@@ -48,8 +48,8 @@ impl AddressEvents for Listener {
     }
 }
 
-/// Takes a device with an address of IPv6 down. Answers how many it had, how many were told of,
-/// and how many of these it had still when they were.
+/// Sets a device with an IPv6 address down. Returns how many addresses it had, how many were
+/// notified, and how many of these it still had at that time.
 fn go_down(dev: *mut bindings::net_device) -> (i32, i32, i32) {
     let mut had = 0;
     // SAFETY: The device is the caller's, and registered.
@@ -69,19 +69,19 @@ mod tests {
     use super::*;
     use rdma::net::AddressNotifier;
 
-    /// A link that goes down tells of each address of IPv6 before it takes it from the list, and of
-    /// nothing after: who looks then must not find it.
+    /// When a link goes down, the notifier is called for each IPv6 address before it is removed
+    /// from the list, and not afterwards: a lookup in the notifier must not find it.
     #[test]
     fn an_address_that_goes_is_not_found() -> Result {
         let _notifier = KBox::try_pin_init(
             AddressNotifier::<Listener>::register(rdma::resident!()),
             GFP_KERNEL,
         )?;
-        // SAFETY: It makes a device of its own.
+        // SAFETY: It creates a new device.
         let dev = unsafe { c::rdma_kunit_netdev_up() };
         assert!(!dev.is_null());
         let (had, told, stayed) = go_down(dev);
-        // SAFETY: It is ours, and not used any more.
+        // SAFETY: The device was created above, and is not used any more.
         unsafe { c::rdma_kunit_netdev_gone(dev) };
         assert!(had > 0);
         assert_eq!((told, stayed), (had, 0));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues that the loaded core polls, whichever core that is, and the transfers of
-//! storage targets, with a driver whose completions and regions the tests make up.
+//! Completion queues polled by the loaded core, ours or the C one, and transfers of storage
+//! targets, with a driver whose completions and regions the tests make up.
 
 use crate::fake_port;
 use core::mem::ManuallyDrop;
@@ -20,26 +20,26 @@ use rdma::bindings;
 
 /// Completions that wait to be polled.
 static WAITING: Atomic<i32> = Atomic::<i32>::new(0);
-/// Completions that come just before the queue is armed the next time.
+/// Completions that arrive just before the queue is armed the next time.
 static LATE: Atomic<i32> = Atomic::<i32>::new(0);
-/// Whether the next completion makes an event.
+/// Whether the next completion raises an event.
 static ARMED: Atomic<i32> = Atomic::<i32>::new(0);
-/// How often the queue was armed.
+/// Number of times the queue was armed.
 static ARMINGS: Atomic<i32> = Atomic::<i32>::new(0);
-/// The largest number of completions that was asked for at once.
+/// Maximum number of completions that was polled at once.
 static LARGEST: Atomic<i32> = Atomic::<i32>::new(0);
-/// How many completions the consumer has got.
+/// Number of completions that the consumer has received.
 static CONSUMED: Atomic<i32> = Atomic::<i32>::new(0);
-/// How many more the consumer's next calls bring, one each.
+/// Number of further completions caused by the consumer's next calls, one each.
 static ECHO: Atomic<i32> = Atomic::<i32>::new(0);
-/// How many queues, queue pairs, domains and regions the driver has.
+/// Number of queues, queue pairs, domains and regions of the driver.
 static LIVE: Atomic<i32> = Atomic::<i32>::new(0);
-/// The number of regions after which the driver has no more.
+/// Maximum number of regions of the driver.
 static MAX_MRS: Atomic<i32> = Atomic::<i32>::new(i32::MAX);
-/// How many pieces a read has before it is by regions.
+/// Number of pieces from which on a read uses regions.
 static MAX_SGL_RD: Atomic<u32> = Atomic::<u32>::new(0);
 
-/// The request that all completions are of.
+/// The request of all completions.
 struct Request(bindings::ib_cqe);
 
 // SAFETY: It is not changed.
@@ -82,7 +82,7 @@ unsafe extern "C" fn poll_cq(
         };
         completion.__bindgen_anon_1.wr_cqe =
             ManuallyDrop::new(ptr::from_ref(&REQUEST.0).cast_mut());
-        // SAFETY: There is room for as many as are wanted.
+        // SAFETY: The array has room for the requested number.
         unsafe { wc.add(at as usize).write(completion) };
     }
     let _: i32 = WAITING.fetch_add(-given, Full);
@@ -315,7 +315,7 @@ impl Drop for Device {
     }
 }
 
-/// So many completions come, with an event if one was asked for.
+/// Delivers completions, with an event if one was requested.
 fn deliver(cq: *mut bindings::ib_cq, count: i32) {
     let _: i32 = WAITING.fetch_add(count, Full);
     if ARMED.xchg(0, Full) == 1 {
@@ -328,8 +328,8 @@ fn deliver(cq: *mut bindings::ib_cq, count: i32) {
     }
 }
 
-/// Waits until the consumer has got so many, for twenty seconds at most; and until the queue is
-/// armed again.
+/// Waits until the consumer has received this many, for twenty seconds at most; then until the
+/// queue is armed again.
 fn consumed(count: i32) -> bool {
     for _ in 0..2_000 {
         if CONSUMED.load(Relaxed) >= count && ARMED.load(Acquire) == 1 {
@@ -340,27 +340,27 @@ fn consumed(count: i32) -> bool {
     CONSUMED.load(Relaxed) == count && WAITING.load(Acquire) == 0
 }
 
-/// Memory of single pages that are not next to each other, as a scatter list.
+/// Memory of single, non-adjacent pages, as a scatter list.
 struct List {
     entries: KVec<bindings::scatterlist>,
     _pages: KVec<kernel::page::Page>,
 }
 
 impl List {
-    /// Each entry has `len` bytes.
+    /// Creates a list whose entries have `len` bytes.
     fn new(count: usize, len: u32) -> Result<Self> {
         let mut entries = KVec::new();
         let mut pages = KVec::new();
         for _ in 0..count {
             entries.push(bindings::scatterlist::default(), GFP_KERNEL)?;
         }
-        // SAFETY: The list has so many entries, and each gets a page that stays.
+        // SAFETY: The list has as many entries, and each gets a page that is kept.
         unsafe {
             bindings::sg_init_table(entries.as_mut_ptr(), count as c_uint);
             for entry in entries.iter_mut() {
-                // Every other page of what the allocator gives, mostly.
+                // Mostly every other page of the allocator.
                 let page = kernel::page::Page::alloc_page(GFP_KERNEL)?;
-                // As `sg_set_page`: the low bits say whether it is the last.
+                // As in `sg_set_page`: the low bits mark the last entry.
                 entry.page_link |= page.as_ptr() as kernel::ffi::c_ulong;
                 entry.length = len;
                 pages.push(page, GFP_KERNEL)?;
@@ -380,7 +380,8 @@ impl List {
 const TO: bindings::dma_data_direction = bindings::dma_data_direction_DMA_TO_DEVICE;
 const FROM: bindings::dma_data_direction = bindings::dma_data_direction_DMA_FROM_DEVICE;
 
-/// What a chain of requests is: how many of each kind, and the peer's bytes from its first.
+/// Summary of a chain of requests: the number of each kind, and the remote bytes from the first one
+/// on.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Chain {
     invalidations: u32,
@@ -388,12 +389,12 @@ struct Chain {
     writes: u32,
     reads: u32,
     bytes: u64,
-    /// Whether each begins in the peer's memory where the one before ended, and only the last
-    /// completes.
+    /// Whether each request begins in the peer's memory at the end of the previous one, and only
+    /// the last one completes.
     sound: bool,
 }
 
-/// Where the peer's memory is.
+/// Address of the peer's memory.
 const REMOTE: u64 = 0x10_0000;
 
 fn look(first: *mut bindings::ib_send_wr) -> Chain {
@@ -432,7 +433,7 @@ fn look(first: *mut bindings::ib_send_wr) -> Chain {
     seen
 }
 
-/// A queue pair that makes transfers, with what it needs. Destroyed by [`Target::end`].
+/// A queue pair for transfers, with its resources. Destroyed by [`Target::end`].
 struct Target {
     device: Device,
     pd: *mut bindings::ib_pd,
@@ -442,7 +443,8 @@ struct Target {
 }
 
 impl Target {
-    /// For two transfers at once; regions are used for reads of more pieces than `max_sgl_rd`.
+    /// Creates a target for two transfers at once; reads of more pieces than `max_sgl_rd` use
+    /// regions.
     fn new(max_sgl_rd: u32) -> Result<Self> {
         MAX_SGL_RD.store(max_sgl_rd, Relaxed);
         let device = Device::new()?;
@@ -482,7 +484,7 @@ impl Target {
         }
     }
 
-    /// Makes a transfer of a list.
+    /// Initialises a transfer of a list.
     fn init(
         &self,
         context: &mut bindings::rdma_rw_ctx,
@@ -500,10 +502,10 @@ impl Target {
         }
     }
 
-    /// Its chain, as if it were to be posted.
+    /// Returns its chain, as it would be posted.
     fn requests(&self, context: &mut bindings::rdma_rw_ctx) -> Chain {
         let cqe = ptr::from_ref(&REQUEST.0).cast_mut();
-        // SAFETY: The transfer is made.
+        // SAFETY: The transfer is initialised.
         look(unsafe { bindings::rdma_rw_ctx_wrs(context, self.qp, 1, cqe, ptr::null_mut()) })
     }
 
@@ -514,16 +516,16 @@ impl Target {
         count: u32,
         direction: bindings::dma_data_direction,
     ) {
-        // SAFETY: The transfer is made, and was never posted.
+        // SAFETY: The transfer is initialised, and was never posted.
         unsafe {
             bindings::rdma_rw_ctx_destroy(context, self.qp, 1, list.as_ptr(), count, direction);
         }
     }
 
-    /// Destroys all. Whether nothing was in use, and nothing is left.
+    /// Destroys all. Returns whether nothing was in use, and nothing is left.
     fn end(self) -> bool {
         let none = ptr::null_mut();
-        // SAFETY: Nobody uses them.
+        // SAFETY: The objects are not used any more.
         let clean = unsafe {
             let lent = (*self.qp).mrs_used;
             let qp = bindings::ib_destroy_qp_user(self.qp, none);
@@ -574,7 +576,7 @@ mod tests {
             assert_eq!(ARMINGS.load(Relaxed), 1);
             deliver(cq, 1);
             assert!(consumed(1));
-            // Whole batches, and more than softirq's budget.
+            // Whole batches, and more than the budget of a softirq.
             deliver(cq, 16);
             assert!(consumed(17));
             deliver(cq, 1000);
@@ -584,11 +586,11 @@ mod tests {
             ECHO.store(700, Relaxed);
             deliver(cq, 1);
             assert!(consumed(1718));
-            // Completions between the last look and the arming, of which there is no event.
+            // Completions between the last poll and the arming, for which there is no event.
             LATE.store(40, Relaxed);
             deliver(cq, 3);
             assert!(consumed(1761));
-            // SAFETY: Nobody uses the queue.
+            // SAFETY: The queue is not used any more.
             unsafe { bindings::ib_free_cq(cq) };
             assert_eq!(LIVE.load(Relaxed), 0);
         }
@@ -603,15 +605,15 @@ mod tests {
         unsafe {
             let get = |count| from_err_ptr(bindings::ib_cq_pool_get(device.0, count, -1, context));
             let (one, two) = (get(60)?, get(40)?);
-            // The device's queues hold a hundred.
+            // The device's queues have a hundred entries.
             assert!(one == two && LIVE.load(Relaxed) == 1);
             let three = get(1)?;
             assert!(three != one && LIVE.load(Relaxed) == 2);
-            // It is nobody's own.
+            // The shared queue has no single owner.
             let refused = EOPNOTSUPP_ERRNO;
             assert_eq!(bindings::rdma_set_cq_moderation(one, 1, 1), refused);
             bindings::ib_cq_pool_put(two, 40);
-            // The newest that has room.
+            // The newest one that has room.
             assert_eq!(get(90)?, three);
             assert_eq!(get(40)?, one);
             assert_eq!(get(9)?, three);
@@ -672,7 +674,7 @@ mod tests {
         let mut list = List::new(10, 4096)?;
         let mut context = bindings::rdma_rw_ctx::default();
         for round in 0..3 {
-            // A region has eight pages. Regions are lent the last returned first.
+            // A region has eight pages. The last returned region is lent first.
             let used = if round == 0 { 0 } else { 2 };
             let count = 4 + used as c_int;
             assert_eq!(target.init(&mut context, &mut list, 10, 96, FROM), count);
@@ -685,7 +687,7 @@ mod tests {
                 ..Default::default()
             };
             assert_eq!(target.requests(&mut context), want);
-            // All are in use, so that the next goes without.
+            // All regions are in use, so the next transfer gets none.
             let mut other = bindings::rdma_rw_ctx::default();
             let mut more = List::new(10, 4096)?;
             assert_eq!(target.init(&mut other, &mut more, 10, 0, FROM), 4);
@@ -693,15 +695,15 @@ mod tests {
             target.destroy(&mut other, &mut more, 10, FROM);
             target.destroy(&mut context, &mut list, 10, FROM);
         }
-        // Writes need none.
+        // Writes need no regions.
         assert_eq!(target.init(&mut context, &mut list, 10, 0, TO), 3);
         target.destroy(&mut context, &mut list, 10, TO);
-        // Made and not posted: the regions are as they were.
+        // Initialised and not posted: the regions are unchanged.
         assert_eq!(target.init(&mut context, &mut list, 3, 0, FROM), 3);
         target.destroy(&mut context, &mut list, 3, FROM);
         assert_eq!(target.init(&mut context, &mut list, 3, 0, FROM), 3);
         target.destroy(&mut context, &mut list, 3, FROM);
-        // Pages of half an entry are none of a region.
+        // Half-page entries do not fit a region.
         let mut halves = List::new(4, 2048)?;
         let refused = EINVAL.to_errno();
         assert_eq!(target.init(&mut context, &mut halves, 4, 0, FROM), refused);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tracked objects of the loaded core, whichever that is: ids, sight, and the end.
+//! Resource tracking of the loaded core, ours or the C one: IDs, visibility, and removal.
 
 use core::ptr;
 use kernel::ffi::c_uint;
@@ -26,12 +26,12 @@ extern "C" {
 const PD: c_uint = bindings::rdma_restrack_type_RDMA_RESTRACK_PD;
 const QP: c_uint = bindings::rdma_restrack_type_RDMA_RESTRACK_QP;
 
-/// A device that is never registered: it has its tables all the same.
+/// A device that is never registered; it has resource tables all the same.
 struct Device(*mut bindings::ib_device);
 
 impl Device {
     fn new() -> Result<Self> {
-        // SAFETY: The size is that of a device without a driver's part.
+        // SAFETY: The size is that of a device without driver data.
         let device = unsafe {
             bindings::_ib_alloc_device(
                 size_of::<bindings::ib_device>(),
@@ -46,7 +46,7 @@ impl Device {
         unsafe { bindings::rdma_restrack_count(self.0, kind, details) }
     }
 
-    /// Whether an id is that of this entry.
+    /// Returns whether an ID belongs to this entry.
     fn finds(&self, kind: c_uint, id: u32, res: *mut bindings::rdma_restrack_entry) -> bool {
         // SAFETY: The device is there; what is found is let go.
         unsafe {
@@ -70,7 +70,7 @@ impl Drop for Device {
 fn pd(device: &Device) -> Result<KBox<bindings::ib_pd>> {
     let mut pd = KBox::new(bindings::ib_pd::default(), GFP_KERNEL)?;
     pd.device = device.0;
-    // SAFETY: The entry is a part of such an object, which stays in its box.
+    // SAFETY: The entry is a part of such an object, which does not move.
     unsafe { rdma_restrack_new(&mut pd.res, PD) };
     Ok(pd)
 }
@@ -93,7 +93,7 @@ mod tests {
     fn ids_go_on_in_turn() {
         let device = Device::new().unwrap();
         let mut all = [(); 3].map(|()| pd(&device).unwrap());
-        // SAFETY: The objects are ours, and taken out before they go.
+        // SAFETY: The objects are valid, and removed before they are freed.
         unsafe {
             for (id, pd) in (0..).zip(&mut all) {
                 rdma_restrack_add(&mut pd.res);
@@ -103,7 +103,7 @@ mod tests {
             assert_eq!(device.count(PD, false), 3);
             rdma_restrack_del(&mut all[1].res);
             assert!(!device.finds(PD, 1, &mut all[1].res));
-            // The id that is free is not the next.
+            // The free ID is not the next one.
             let mut next = pd(&device).unwrap();
             rdma_restrack_add(&mut next.res);
             assert_eq!(next.res.id, 3);
@@ -119,7 +119,7 @@ mod tests {
     fn a_number_is_there_again_when_its_object_has_gone() {
         let device = Device::new().unwrap();
         let kind = bindings::ib_qp_type_IB_QPT_RC;
-        // SAFETY: The objects are ours, and taken out before they go.
+        // SAFETY: The objects are valid, and removed before they are freed.
         unsafe {
             for number in [17, 17, 18, 17, 5000, 17, 5000] {
                 let mut rc = qp(&device, number, kind).unwrap();
@@ -146,7 +146,7 @@ mod tests {
         let device = Device::new().unwrap();
         let mut pd = pd(&device).unwrap();
         let res: *mut _ = &mut pd.res;
-        // SAFETY: The object is ours, and taken out before it goes.
+        // SAFETY: The object is valid, and removed before it is freed.
         unsafe {
             rdma_restrack_add(res);
             rdma_restrack_begin_del(res);
@@ -160,7 +160,7 @@ mod tests {
             rdma_restrack_begin_del(res);
             rdma_restrack_commit_del(res);
             assert!(!(*res).valid);
-            // What is gone is not taken out again.
+            // A removed object is not removed again.
             rdma_restrack_del(res);
         }
         assert_eq!(device.count(PD, true), 0);
@@ -173,12 +173,13 @@ mod tests {
         let mut again = qp(&device, 17, bindings::ib_qp_type_IB_QPT_UD).unwrap();
         let mut gsi = qp(&device, 1, bindings::ib_qp_type_IB_QPT_GSI).unwrap();
         gsi.port = 2;
-        // SAFETY: The objects are ours, and taken out before they go.
+        // SAFETY: The objects are valid, and removed before they are freed.
         unsafe {
             rdma_restrack_add(&mut rc.res);
             rdma_restrack_add(&mut gsi.res);
             assert_eq!((rc.res.id, gsi.res.id), (17, 1 | 2 << 24));
-            // A number that is taken is not tracked, also while its owner is leaving.
+            // An object whose number is in use is not tracked, even while the owner of the number
+            // is being removed.
             rdma_restrack_add(&mut again.res);
             assert!(!again.res.valid);
             rdma_restrack_begin_del(&mut rc.res);
@@ -193,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn some_are_not_shown() {
+    fn hidden_objects_are_not_counted() {
         let device = Device::new().unwrap();
         let mut own = qp(&device, 20, bindings::ib_qp_type_IB_QPT_DRIVER).unwrap();
         let mut hidden = pd(&device).unwrap();
         hidden.res.set_no_track(1);
-        // SAFETY: The objects are ours, and taken out before they go.
+        // SAFETY: The objects are valid, and removed before they are freed.
         unsafe {
             rdma_restrack_add(&mut own.res);
             assert_eq!((device.count(QP, false), device.count(QP, true)), (0, 1));
@@ -216,24 +217,24 @@ mod tests {
     #[test]
     fn owners_are_kept_and_let_go() {
         let device = Device::new().unwrap();
-        // SAFETY: The present task is there, and its count a word.
+        // SAFETY: The current task is valid, and its count is an aligned word.
         let counts = || unsafe { (*bindings::get_current()).usage.refs.counter };
         let before = counts();
         let mut pd = pd(&device).unwrap();
         let res: *mut _ = &mut pd.res;
-        // SAFETY: The object is ours, and taken out before it goes.
+        // SAFETY: The object is valid, and removed before it is freed.
         unsafe {
             rdma_restrack_set_name(res, c"kunit".as_ptr().cast());
             assert!(!(*res).user && !(*res).kern_name.is_null());
             rdma_restrack_set_name(res, ptr::null());
             assert!((*res).user && (*res).task == bindings::get_current());
             rdma_restrack_add(res);
-            // Somebody else's, while it is in sight.
+            // Belongs to another task, while it is visible.
             rdma_restrack_set_name(res, ptr::null());
             rdma_restrack_del(res);
             assert!((*res).task.is_null());
         }
-        // What was never added lets its task go with its last count.
+        // An object that was never added releases its task with its last reference.
         let mut unborn = super::pd(&device).unwrap();
         let res: *mut _ = &mut unborn.res;
         // SAFETY: As above.

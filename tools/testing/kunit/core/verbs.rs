@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays() -> Result {
+    fn objects_in_use_are_not_destroyed() -> Result {
         let device = Device::new()?;
         let none = ptr::null_mut();
         assert!(refused(CQ, || device.cq()));

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_it_keeps_its_place() -> Result {
+    fn a_held_entry_keeps_its_offset() -> Result {
         let mut on = Ground::new()?;
         let mut a = on.insert(2, 5, 5)?;
         let before = FREED.load(Relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that comes when it is touched, by its parts: the whole address space of a process,
-//! and children of it which a driver makes where it likes.
+//! On-demand memory, by its parts: the whole address space of a process, and children of it that a
+//! driver creates.
 
 use super::process::Mapping;
 use super::process::PAGE;
@@ -15,25 +15,25 @@ use kernel::ffi::c_ulong;
 use kernel::prelude::*;
 use rdma::bindings;
 
-/// How often the kernel has said that pages go.
+/// Number of calls of the notifier.
 static GONE: AtomicU32 = AtomicU32::new(0);
 
 static OPS: bindings::mmu_interval_notifier_ops = bindings::mmu_interval_notifier_ops {
     invalidate: Some(invalidate),
-    // SAFETY: All zero is none of the other operations.
+    // SAFETY: In a zeroed structure, the other operations are absent.
     ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
 };
 
 /// # Safety
 ///
-/// That of a notifier's operation; the notifier is that of a [`Memory`].
+/// As for a notifier's operation; the notifier is that of a [`Memory`].
 unsafe extern "C" fn invalidate(
     notifier: *mut bindings::mmu_interval_notifier,
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
 ) -> bool {
     GONE.fetch_add(1, Relaxed);
-    // SAFETY: By this function's duty the memory exists.
+    // SAFETY: The memory of the notifier exists (contract of this function).
     unsafe {
         let umem = bindings::rdma_helper_odp_of(notifier);
         bindings::rdma_helper_odp_lock(umem);
@@ -48,19 +48,19 @@ unsafe extern "C" fn invalidate(
     true
 }
 
-/// On-demand memory of ours, which is released with this.
+/// On-demand memory, released on drop.
 struct Memory(NonNull<bindings::ib_umem_odp>);
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: It is ours.
+        // SAFETY: The memory is owned.
         unsafe { bindings::rdma_helper_odp_release(self.0.as_ptr()) };
     }
 }
 
 impl Memory {
     fn whole(device: &mut bindings::ib_device, access: u32) -> Result<Self> {
-        // CAST: flags, whose sign has no meaning.
+        // CAST: Flags, whose sign has no meaning.
         // SAFETY: The tests keep the device longer.
         let made = unsafe { bindings::rdma_helper_odp_alloc_implicit(device, access as c_int) };
         Ok(Self(NonNull::new(from_err_ptr(made)?).ok_or(ENOMEM)?))
@@ -73,14 +73,14 @@ impl Memory {
     }
 
     fn c(&self) -> &bindings::ib_umem_odp {
-        // SAFETY: It is ours.
+        // SAFETY: The memory is owned.
         unsafe { self.0.as_ref() }
     }
 
-    /// Brings pages in; how many there are then.
+    /// Faults pages in; returns how many are present.
     fn bring(&self, at: usize, len: usize, write: bool, fault: bool) -> Result<usize> {
         let umem = self.0.as_ptr();
-        // SAFETY: It is ours, and not implicit.
+        // SAFETY: The memory is owned, and not implicit.
         unsafe {
             let pages =
                 bindings::rdma_helper_odp_map_and_lock(umem, at as u64, len as u64, write, fault);
@@ -90,10 +90,10 @@ impl Memory {
         }
     }
 
-    /// The first byte of a page, if that is there.
+    /// Returns the first byte of a page, if it is present.
     fn first_byte(&self, page: usize) -> Option<u8> {
-        // SAFETY: It has an entry for each of its pages; whoever is there stays, since the
-        // tests run in the process that could take it away.
+        // SAFETY: The list has an entry for each page. A present page stays, because the tests run
+        // in the process that could unmap it.
         unsafe {
             let pfn = *self.c().map.pfn_list.add(page);
             bindings::rdma_helper_hmm_pfn_valid(pfn)
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(child.c().umem.writable(), 1);
         assert_eq!((0..4).filter_map(|n| child.first_byte(n)).count(), 0);
 
-        // Only what is there comes without asking.
+        // Without `fault`, only pages in memory are made present.
         child.bring(at, 4 * PAGE, false, false)?;
         let seen = [0, 1, 2, 3].map(|n| child.first_byte(n));
         assert_eq!(seen, [None, Some(b'c'), Some(b'd'), None]);
@@ -174,13 +174,13 @@ mod tests {
         assert_eq!([0, 1].map(|n| two.first_byte(n)), [None, None]);
         assert_eq!(two.bring(mapping.at(2), PAGE, false, true), Err(EFAULT));
 
-        // What is mapped there next is found there.
+        // Pages that are mapped there later are found there.
         mapping.map(2, 2)?;
         mapping.write(3, b"new")?;
         assert_eq!(two.bring(mapping.at(2), 2 * PAGE, true, true), Ok(2));
         assert_eq!([0, 1].map(|n| two.first_byte(n)), [Some(0), Some(b'n')]);
 
-        // A child that is released is not told any more.
+        // A released child is not notified any more.
         drop(two);
         let before = GONE.load(Relaxed);
         mapping.unmap(2, 2)?;
@@ -197,7 +197,7 @@ mod tests {
         mapping.unmap(0, 2)?;
         let child = whole.child(at, 2 * PAGE)?;
         assert_eq!(child.bring(at, PAGE, true, true), Err(EFAULT));
-        // Who only looks finds a hole, which is no error.
+        // Without `fault`, a hole is not an error.
         child.bring(at, 2 * PAGE, false, false)?;
         assert_eq!([0, 1].map(|n| child.first_byte(n)), [None, None]);
         assert_eq!(whole.child(at, 0).err(), Some(EINVAL));

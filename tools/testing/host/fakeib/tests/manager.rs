@@ -216,7 +216,7 @@ fn a_manager_brings_it_up() {
 }
 
 #[test]
-fn what_is_set_is_told() {
+fn attributes_that_are_set_cause_events() {
     let mut fabric = fabric(3);
     bring_up(&mut fabric);
     let path: &[u8] = &[1, 3];

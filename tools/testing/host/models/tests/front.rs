@@ -17,7 +17,7 @@ struct Node {
 struct Table {
     front: Front<Node, 2>,
     nodes: [Node; 3],
-    /// Readers in a section.
+    /// Number of readers in a section.
     readers: AtomicUsize,
 }
 
@@ -30,7 +30,7 @@ impl Table {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             front: Front::new(),
-            // The first two have the same place.
+            // The first two share a slot.
             nodes: [1, 3, 2].map(|id| Node {
                 id,
                 value: UnsafeCell::new(0),
@@ -39,19 +39,19 @@ impl Table {
         })
     }
 
-    /// Writes a node and lets it be found, as `Slot::publish` does.
+    /// Writes a node and publishes it, as `Slot::publish` does.
     fn publish(&self, at: usize) {
         let node = &self.nodes[at];
-        // SAFETY: Loom checks that nobody reads meanwhile, which is what is tested.
+        // SAFETY: Loom checks that there are no concurrent readers, which is what is tested.
         node.value.with_mut(|value| unsafe { *value = node.id });
         self.front.put(node.id, NonNull::from(node));
     }
 
-    /// Takes a node out, waits for those who may have found it, and frees it.
+    /// Removes a node, waits for readers that may have found it, and frees it.
     fn remove(&self, at: usize) {
         let node = &self.nodes[at];
         self.front.take(node.id, NonNull::from(node));
-        // A grace period. Who enters a section after this fence sees what came before.
+        // A grace period. Sections that begin after this fence see all earlier writes.
         fence(Ordering::SeqCst);
         while self.readers.load(Ordering::Acquire) != 0 {
             thread::yield_now();
@@ -60,14 +60,14 @@ impl Table {
         node.value.with_mut(|value| unsafe { *value = u32::MAX });
     }
 
-    /// Looks for a number in a read section. What is found has the value it was published with.
+    /// Looks up a number in a read section. A found node has the value it was published with.
     fn look(&self, id: u32) -> bool {
         self.readers.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         let found = self.front.look(id).is_some_and(|node| {
-            // SAFETY: Nodes are there as long as the table.
+            // SAFETY: Nodes exist as long as the table.
             let node = unsafe { node.as_ref() };
-            // SAFETY: Loom checks that nobody writes meanwhile.
+            // SAFETY: Loom checks that there are no concurrent writers.
             let value = node.value.with(|value| unsafe { *value });
             assert_eq!(value, node.id, "a node before or after its life");
             node.id == id
@@ -77,9 +77,9 @@ impl Table {
     }
 }
 
-/// A reader while a node comes and goes.
+/// A reader while a node is added and removed.
 #[test]
-fn what_is_found_lives() {
+fn found_objects_are_alive() {
     loom::model(|| {
         let table = Table::new();
         let reader = {
@@ -93,7 +93,8 @@ fn what_is_found_lives() {
     });
 }
 
-/// Two nodes of one place: who comes second is not there, and takes nothing away when it goes.
+/// Two nodes with the same slot: the second is not in the front, and its removal does not remove
+/// the first.
 #[test]
 fn a_place_is_of_one() {
     loom::model(|| {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Gates (`rust/gate.rs`): who closes one and waits finds nobody inside, and all that they did.
+//! Gates (`rust/gate.rs`): after closing and waiting there are no users, and all their writes are
+//! visible.
 
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use rdma_models::word::{Empty, Word};
 
-/// The kernel's completion, as `complete_all` and `wait_for_completion` have it.
+/// The kernel's completion, with `complete_all` and `wait_for_completion`.
 struct Completion {
     done: Mutex<u32>,
     changed: Condvar,
@@ -30,7 +31,7 @@ impl Empty for Completion {
 struct Guarded {
     word: Word,
     empty: Completion,
-    /// What users of the gate work on, and the closer takes away.
+    /// Data that users of the gate access, and that the closer takes away.
     inside: UnsafeCell<u32>,
 }
 
@@ -46,29 +47,29 @@ impl Guarded {
         })
     }
 
-    /// Uses it, if the gate is open: only to look, since there may be others.
+    /// Reads the data, if the gate is open. Only reads, because there may be other users.
     fn look(&self) -> bool {
         if !self.word.enter() {
             return false;
         }
-        // SAFETY: Loom checks that nobody writes meanwhile, which is what is tested.
+        // SAFETY: Loom checks that there are no concurrent writers, which is what is tested.
         let seen = self.inside.with(|inside| unsafe { *inside });
         assert_eq!(seen, 1, "a user inside of a closed gate");
         self.word.leave(&self.empty);
         true
     }
 
-    /// Closes it and takes away what was inside.
+    /// Closes the gate and takes the data away.
     fn end(&self) {
         self.word.close_and_wait(&self.empty);
-        // SAFETY: As in `look`.
+        // SAFETY: As in `look`: loom checks that there are no concurrent accesses.
         self.inside.with_mut(|inside| unsafe { *inside = 0 });
     }
 }
 
 /// Two users and a closer.
 #[test]
-fn closer_finds_nobody_inside() {
+fn after_closing_there_are_no_users() {
     loom::model(|| {
         let gate = Guarded::new();
         let users = [0, 1].map(|_| {
@@ -85,7 +86,7 @@ fn closer_finds_nobody_inside() {
     });
 }
 
-/// A user and two who close it: both wait for the user, and neither for ever.
+/// A user and two closers: both wait for the user, and neither waits for ever.
 #[test]
 fn two_close_it() {
     loom::model(|| {
@@ -105,7 +106,7 @@ fn two_close_it() {
     });
 }
 
-/// Closed without waiting, by who is inside: the last to leave completes it.
+/// A user closes the gate without waiting: the last user to leave completes it.
 #[test]
 fn closed_from_inside() {
     loom::model(|| {

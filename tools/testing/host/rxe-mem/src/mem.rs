@@ -2,8 +2,8 @@
 
 //! The pure files of `hw/rxe/mem`.
 
-#[path = "../../../../../hw/rxe/mem/copy.rs"]
-pub mod copy;
+#[path = "../../../../../hw/rxe/mem/edge.rs"]
+pub mod edge;
 
 #[path = "../../../../../hw/rxe/mem/map.rs"]
 pub mod map;

@@ -75,7 +75,7 @@ impl Table {
 }
 
 #[test]
-fn one_object_again_and_again_needs_a_node_in_64() {
+fn reallocation_needs_a_node_every_64_ids() {
     let mut table = Table::default();
     for _ in 0..6400 {
         let id = table.give(1 << 24).unwrap();
@@ -86,7 +86,7 @@ fn one_object_again_and_again_needs_a_node_in_64() {
 }
 
 #[test]
-fn a_number_that_is_kept_is_there_for_who_needs_it() {
+fn a_kept_id_can_be_allocated() {
     let mut table = Table::default();
     for round in 0..10 {
         // All of a small range, and no more.
@@ -101,7 +101,7 @@ fn a_number_that_is_kept_is_there_for_who_needs_it() {
 }
 
 #[test]
-fn at_any_time_one_is_kept_at_most_and_nobody_else_has_it() {
+fn at_most_one_id_is_kept_and_it_is_unused() {
     for seed in 0..50 {
         let mut rng = Rng::new(seed);
         let (mut table, mut live) = (Table::default(), Vec::new());

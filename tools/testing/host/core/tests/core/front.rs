@@ -54,7 +54,7 @@ impl<const N: usize> Drop for Table<N> {
 }
 
 #[test]
-fn as_many_as_there_are_places_are_all_in_front() {
+fn all_ids_fit_if_there_are_enough_slots() {
     for first in [0, 1, 6, 7, u32::MAX - 7] {
         let mut table = Table::<8>::default();
         (first..=first + 7).for_each(|id| table.add(id));
@@ -63,7 +63,7 @@ fn as_many_as_there_are_places_are_all_in_front() {
 }
 
 #[test]
-fn who_comes_and_goes_takes_no_place_from_who_stays() {
+fn short_lived_ids_do_not_evict_others() {
     let mut table = Table::<8>::default();
     [3, 4].into_iter().for_each(|id| table.add(id));
     for id in 5..500 {
@@ -76,7 +76,7 @@ fn who_comes_and_goes_takes_no_place_from_who_stays() {
 }
 
 #[test]
-fn without_places_nothing_is_found_there() {
+fn a_front_without_slots_finds_nothing() {
     let mut table = Table::<0>::default();
     table.add(0);
     table.add(u32::MAX);
@@ -85,7 +85,7 @@ fn without_places_nothing_is_found_there() {
 }
 
 #[test]
-fn what_is_found_is_in_the_table() {
+fn found_ids_are_in_the_table() {
     // Miri is a thousand times slower, and looks at each access.
     let (seeds, steps) = if cfg!(miri) { (2, 100) } else { (50, 2000) };
     for seed in 0..seeds {

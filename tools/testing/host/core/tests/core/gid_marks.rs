@@ -46,7 +46,7 @@ fn marks_grow_coarse() {
 
 /// The last word about an address counts, unless its marks were put back.
 #[test]
-fn what_is_told_last_counts() {
+fn the_last_event_counts() {
     let address = Address::V4([10, 0, 0, 1]);
     let mut dirty = Dirty::default();
     let mut after = |word| {

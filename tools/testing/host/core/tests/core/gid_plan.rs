@@ -426,7 +426,7 @@ fn histories_end_where_a_fresh_start_does() {
 }
 
 #[test]
-fn what_did_not_fit_comes_when_there_is_room() {
+fn gids_that_did_not_fit_are_added_when_slots_are_free() {
     let mut starved = 0;
     for seed in 0..3_000 {
         let mut rng = Rng::new(seed);
@@ -685,7 +685,7 @@ fn a_bond_moves_its_addresses_to_the_active_slave() {
 
 /// What a driver refused is tried again whenever something happens to its device.
 #[test]
-fn what_was_refused_is_tried_with_the_next_address() {
+fn a_refused_gid_is_replaced_by_the_next_address() {
     let types = GidTypes::roce(false, true);
     let mut world = World::new();
     let (one, two) = (Address::V4([10, 0, 0, 1]), Address::V4([10, 0, 0, 2]));

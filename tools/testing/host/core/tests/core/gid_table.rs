@@ -285,7 +285,7 @@ fn random_histories() {
 
 /// Who looks at the used part alone sees what all of the table would show.
 #[test]
-fn what_is_behind_is_not_missed() {
+fn later_slots_are_searched() {
     for seed in 0..2_000 {
         let mut rng = Rng::new(seed);
         let len = 1 + rng.below(9);

@@ -300,7 +300,7 @@ fn rules() {
 }
 
 #[test]
-fn who_answers() {
+fn responses_match_their_request() {
     let path = Path {
         lid: 5,
         path_bits: 2,

@@ -286,7 +286,7 @@ fn a_transfer_goes_on_when_it_waits_and_the_window_opens() {
 }
 
 #[test]
-fn who_waits_for_nothing_awaits_nothing() {
+fn a_send_without_timeout_awaits_no_response() {
     let mut flow = Flow::with_limit(0);
     for (timeout, awaits) in [(0, false), (1, true)] {
         let mut send = Send::new(None);

@@ -214,7 +214,7 @@ fn devices_and_ports() {
 }
 
 #[test]
-fn what_soft_roce_has_not() {
+fn attributes_that_soft_roce_lacks() {
     let dev = Dev {
         handle: RXE1,
         ports: 2,

@@ -320,7 +320,7 @@ fn checksums() {
 }
 
 #[test]
-fn what_cannot_be() {
+fn impossible_networks_are_refused() {
     assert_eq!(
         Network::from_args(true, 4, false),
         Ok(Network::Ipv4 { udp: false })

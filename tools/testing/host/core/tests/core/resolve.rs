@@ -346,7 +346,7 @@ fn the_worker_is_woken_only_while_the_request_waits() {
 
 /// A worker that has told the asker is like any other task.
 #[test]
-fn what_is_told_is_over() {
+fn a_reported_request_has_ended() {
     let mut life: Life<u32> = Life::new(5);
     assert_eq!(life.started::<Error>(Outcome::Asked), Ok(5));
     assert_eq!(life.turn(WORKER), Turn::Try);

@@ -309,7 +309,7 @@ fn history(seed: u64, honest: bool) {
 }
 
 #[test]
-fn everybody_is_answered_once_and_the_sa_is_told() {
+fn each_member_gets_one_answer_and_the_sa_is_informed() {
     for seed in 0..15_000 {
         history(seed, true);
         history(seed, false);

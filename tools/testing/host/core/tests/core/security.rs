@@ -81,7 +81,7 @@ fn places_follow_changes() {
 }
 
 #[test]
-fn who_is_asked_for_what() {
+fn each_user_is_checked_for_its_partitions() {
     let all = Attrs(u32::MAX);
     let places = Places::default().after(change(all, place(1, 0), place(2, 1)).unwrap());
     let look = |at: Place| match at {
@@ -284,7 +284,7 @@ fn ask(denied: u16, partition: Partition) -> Result<(), ()> {
 }
 
 #[test]
-fn nobody_keeps_a_lost_right() {
+fn revoked_rights_are_lost_by_all_users() {
     let (mut stopped, mut working) = (0, 0);
     for seed in 0..2000 {
         let mut world = World::new(seed + 1);
@@ -318,7 +318,7 @@ fn a_walk_ends_while_others_come() {
 }
 
 #[test]
-fn who_leaves_may_stay() {
+fn leaving_can_be_undone() {
     let mut standing = Standing::default();
     assert!(!standing.is_leaving());
     standing.leave();

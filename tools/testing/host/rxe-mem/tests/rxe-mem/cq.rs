@@ -83,7 +83,7 @@ fn user_bytes_are_ibv_wc() {
 }
 
 #[test]
-fn an_error_says_nothing_but_who_and_why() {
+fn an_error_completion_has_only_id_and_status() {
     let bytes = send(5, WcStatus::WrFlush).user_bytes();
     assert_eq!(bytes[8..12], 5u32.to_ne_bytes());
     assert_eq!(bytes[16..28], [0; 12]);

@@ -4,7 +4,7 @@
 //! scatter-gather walks.
 
 use crate::common::{rounds, Rng};
-use rxe_mem::mem::copy::{AtomicOp, Part, Reach, Room};
+use rxe_mem::mem::edge::{AtomicOp, Part, Reach, Room};
 use rxe_mem::mem::map::{self, Pieces, Shape};
 use rxe_mem::mem::sge::{in_one_entry, Cursor, Piece, Sge, TooShort, Walk};
 

@@ -22,7 +22,7 @@ fn the_newest_of_that_size_comes_back() {
 }
 
 #[test]
-fn what_is_in_use_is_passed_over_and_stays() {
+fn entries_in_use_are_skipped_and_kept() {
     let mut shelf = Shelf::new();
     for item in ['a', 'b', 'c'] {
         shelf.put(PAGE, item).unwrap();
@@ -54,7 +54,7 @@ fn the_oldest_goes_when_places_or_bytes_are_used_up() {
 }
 
 #[test]
-fn what_is_larger_than_the_shelf_pushes_nothing_off() {
+fn a_buffer_beyond_the_limit_evicts_nothing() {
     let mut shelf = Shelf::new();
     shelf.put(PAGE, 'a').unwrap();
     for len in [BYTES + 1, usize::MAX] {

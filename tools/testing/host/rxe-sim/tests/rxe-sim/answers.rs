@@ -179,7 +179,7 @@ fn the_receive_side_has_work_until_all_is_answered() {
 }
 
 #[test]
-fn what_is_sent_again_asks_once_at_its_end() {
+fn retransmissions_request_one_acknowledgement() {
     let mut n = node();
     for _ in 0..3 {
         post(&mut n, send(), 4);
@@ -246,7 +246,7 @@ fn response(n: &mut Node, opcode: Opcode, psn: i32) -> Disposition {
 }
 
 #[test]
-fn who_asked_too_soon_waits_longer() {
+fn a_premature_request_raises_the_threshold() {
     let mut n = node();
     post(&mut n, read(), 20 * MTU);
     assert_eq!(poll(&mut n, T0).len(), 1);
@@ -276,7 +276,7 @@ fn who_asked_too_soon_waits_longer() {
 }
 
 #[test]
-fn of_each_read_that_was_not_cut_only_the_end_is_the_last() {
+fn a_whole_read_ends_with_its_last_response() {
     let mut n = node();
     post(&mut n, read(), 2 * MTU);
     post(&mut n, read(), 2 * MTU);

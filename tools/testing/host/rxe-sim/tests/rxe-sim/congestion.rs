@@ -236,7 +236,7 @@ fn after_a_loss() -> (Node, i32) {
 }
 
 #[test]
-fn what_was_only_late_does_not_count_as_lost() {
+fn late_packets_do_not_count_as_lost() {
     // An answer sooner than any round trip is not that to the packet sent again.
     for (after, window) in [(1, 128), (3_999_999, 128), (4_000_000, 64), (9_000_000, 64)] {
         let (mut n, psn) = after_a_loss();

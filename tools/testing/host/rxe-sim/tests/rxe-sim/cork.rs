@@ -71,7 +71,7 @@ fn large_messages_do_not_wait() {
 }
 
 #[test]
-fn what_was_served_at_once_does_not_count_as_waiting() {
+fn requests_served_at_once_do_not_count_as_waiting() {
     let large = Queued {
         bytes: Cork::BYTES,
         ..one()
@@ -93,14 +93,14 @@ fn what_was_served_at_once_does_not_count_as_waiting() {
 }
 
 #[test]
-fn who_is_served_in_any_case_is_not_looked_at() {
+fn the_queue_is_not_read_if_the_doorbell_is_served_anyway() {
     let mut cork = Cork::new();
     let nobody = || unreachable!("the queue is read for nothing");
     assert_eq!(cork.ring(bell(0, u64::MAX), nobody), Ring::Serve);
 }
 
 #[test]
-fn who_waits_for_something_is_served() {
+fn a_program_that_waits_is_served() {
     // Each of these in turn, for ever: a pause, an answer, a collected completion.
     let mut cork = Cork::new();
     for i in 0..1_000 {

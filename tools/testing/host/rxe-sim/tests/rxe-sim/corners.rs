@@ -159,7 +159,7 @@ fn a_nak_of_the_very_next_packet_is_a_doubt_too() {
 }
 
 #[test]
-fn what_is_kept_here_does_not_count_as_a_try() {
+fn local_retransmissions_are_not_attempts() {
     let mut n = node();
     let seq = |n: &mut Node, psn| {
         let _ = nak(n, Nanos(1000), psn, NakCode::PsnSequence);
@@ -212,7 +212,7 @@ fn patience(acks: &mut DelayedAck, now: &mut u64) -> u32 {
 }
 
 #[test]
-fn who_was_trusted_begins_at_nothing() {
+fn a_failed_pattern_starts_from_zero() {
     let mut acks = DelayedAck::new();
     let mut now = 0;
     assert_eq!(patience(&mut acks, &mut now), DelayedAck::PATTERN);

@@ -178,7 +178,7 @@ fn every_message_is_cut_by_the_table() {
 }
 
 #[test]
-fn what_is_sent_again_is_what_was_sent() {
+fn retransmissions_equal_the_original() {
     for op in messages() {
         for length in LENGTHS {
             let want = model(QpType::Rc, op, length, false);
@@ -210,7 +210,7 @@ fn what_is_sent_again_is_what_was_sent() {
 type Single = (SendOp, u32, Opcode, Ext, &'static [u8], u32);
 
 #[test]
-fn what_asks_for_memory_or_a_result_is_one_packet() {
+fn reads_and_atomics_are_one_request_packet() {
     let (va, key) = (BASE + 8, KEY);
     let reth = |length| Reth {
         va,

@@ -111,7 +111,7 @@ fn an_answer_is_repeated_for_its_own_psn_and_kind() {
 }
 
 #[test]
-fn what_carries_nothing_or_eight_bytes_carries_just_that() {
+fn fixed_payload_lengths_are_checked() {
     for (opcode, ext, payload) in answered() {
         for len in [0, 1, 4, 7, 9, 16] {
             if len == payload.len() {
@@ -129,7 +129,7 @@ fn what_carries_nothing_or_eight_bytes_carries_just_that() {
 }
 
 #[test]
-fn whatever_has_an_answer_takes_a_place() {
+fn each_request_with_a_response_needs_a_resource() {
     for (first, ext, payload) in answered() {
         for (second, second_ext, second_payload) in answered() {
             let mut n = node_of(QpType::Rc, 1);
@@ -365,7 +365,7 @@ fn an_acknowledgement_that_waits_is_sent_once_or_stays() {
 }
 
 #[test]
-fn what_is_repeated_does_not_hide_what_is_missing() {
+fn a_duplicate_does_not_hide_a_gap() {
     let mut n = with_recvs(3);
     let _ = only(&mut n, 0);
     assert_eq!(poll(&mut n, T0).len(), 1);
@@ -377,7 +377,7 @@ fn what_is_repeated_does_not_hide_what_is_missing() {
 }
 
 #[test]
-fn what_happens_is_counted() {
+fn events_are_counted() {
     let mut n = with_recvs(3);
     let _ = only(&mut n, 0);
     let _ = only(&mut n, 0);
@@ -446,7 +446,7 @@ fn a_piece_of_a_neighbour_is_not_kept() {
 }
 
 #[test]
-fn what_came_early_long_ago_is_forgotten() {
+fn early_packets_of_an_old_psn_cycle_are_forgotten() {
     let mut n = with_recvs(1);
     let mut attr = *n.recv.attr();
     attr.mtu = 1;
@@ -501,7 +501,7 @@ fn gap(n: &mut Node, base: &mut u32, late: bool) -> u32 {
 }
 
 #[test]
-fn who_tells_too_soon_learns_to_wait_and_forgets_it_again() {
+fn premature_naks_raise_the_threshold_which_falls_again() {
     let mut n = with_recvs(10_000);
     let mut base = 0;
     let waits: Vec<_> = (0..9).map(|_| gap(&mut n, &mut base, true)).collect();

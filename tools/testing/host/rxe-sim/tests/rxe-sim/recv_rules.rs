@@ -72,7 +72,7 @@ fn a_run_is_acknowledged_once() {
 }
 
 #[test]
-fn nobody_asked_nobody_is_told() {
+fn no_acknowledgement_unless_requested() {
     let mut n = node();
     post_recv(&mut n, 0, 10);
     n.host.payload.clear();
@@ -165,7 +165,7 @@ fn a_swap_is_no_gap() {
 }
 
 #[test]
-fn what_is_far_ahead_is_not_kept() {
+fn packets_far_ahead_are_not_kept() {
     let mut n = node();
     let reach = early::REACH as i32;
     let lost = Disposition::Dropped(DropCause::OutOfSequence);
@@ -352,7 +352,7 @@ fn memory_that_goes_away_ends_a_read() {
 }
 
 #[test]
-fn what_was_owed_before_an_error_is_still_sent() {
+fn responses_due_before_an_error_are_sent() {
     let mut n = node();
     n.host.room = Some(0);
     let _ = ask_read(&mut n, 0, BASE, 2 * MTU);
@@ -728,7 +728,7 @@ fn a_closed_side_hears_nothing() {
 }
 
 #[test]
-fn of_two_requests_with_one_psn_the_newer_is_repeated() {
+fn of_equal_psns_the_newer_request_is_repeated() {
     let mut n = node();
     n.host.regions[0].bytes[..8].fill(0);
     let _ = ask_add(&mut n, 0, BASE);

@@ -106,7 +106,7 @@ fn it_waits_for_its_time_and_no_longer() {
 }
 
 #[test]
-fn who_answers_for_long_may_be_late_for_longer() {
+fn a_long_pattern_extends_the_delay() {
     let mut user = User::new();
     for _ in 0..=DelayedAck::LONG {
         let _: bool = user.run_after(REPLY);
@@ -130,7 +130,7 @@ fn a_peer_that_sends_more_before_the_reply_counts_as_disappointed() {
 }
 
 #[test]
-fn who_disappoints_is_trusted_less() {
+fn a_missed_reply_lengthens_the_pattern() {
     let mut user = User::trusted();
     let mut need = DelayedAck::PATTERN;
     for _ in 0..20 {
@@ -214,7 +214,7 @@ fn ping_pong(rides: bool, rounds: u32, think: u64, alone: u32) -> (World, Vec<u6
 }
 
 #[test]
-fn in_ping_pong_they_ride() {
+fn in_ping_pong_replies_carry_acknowledgements() {
     let (world, _) = ping_pong(true, 1_000, REPLY, 0);
     for node in &world.nodes {
         let rides = node.rides.as_ref().expect("there are");
@@ -224,7 +224,7 @@ fn in_ping_pong_they_ride() {
 }
 
 #[test]
-fn who_thinks_for_long_keeps_nobody_waiting() {
+fn a_slow_responder_delays_no_acknowledgement() {
     let (world, _) = ping_pong(true, 100, DelayedAck::BOUND.0 * 2, 0);
     for node in &world.nodes {
         let rides = node.rides.as_ref().expect("there are");
@@ -233,7 +233,7 @@ fn who_thinks_for_long_keeps_nobody_waiting() {
 }
 
 #[test]
-fn who_is_not_answered_any_more_sees_one_late_acknowledgement() {
+fn when_replies_stop_one_acknowledgement_is_late() {
     let (_, plain) = ping_pong(false, 100, REPLY, 50);
     let (world, times) = ping_pong(true, 100, REPLY, 50);
     let late = world.nodes[1].rides.as_ref().expect("there are").late;
@@ -260,7 +260,7 @@ fn a_change_of_state_sends_what_waits() {
 }
 
 #[test]
-fn what_is_repeated_is_acknowledged_at_once() {
+fn duplicates_are_acknowledged_at_once() {
     let mut n = node();
     n.rides = Some(Rides::always());
     post_recv(&mut n, 0, 10);

@@ -310,7 +310,7 @@ fn the_last_that_is_sure_to_go_asks() {
 }
 
 #[test]
-fn what_is_sent_again_asks_like_the_first_time() {
+fn retransmissions_request_acknowledgements_as_before() {
     let mut n = node();
     for _ in 0..3 {
         post(&mut n, send(), 4);
@@ -393,7 +393,7 @@ fn a_wait_that_is_over_is_asked_for_no_more() {
 }
 
 #[test]
-fn nobody_is_asked_about_what_was_not_sent() {
+fn no_probe_for_packets_that_were_not_sent() {
     let mut n = informed();
     post(&mut n, send(), 10 * MTU);
     let now = ms(5);
@@ -460,7 +460,7 @@ fn one_answer_in_eight_is_timed() {
 }
 
 #[test]
-fn what_was_sent_again_as_a_whole_is_not_looked_at() {
+fn a_whole_retransmission_ignores_early_responses() {
     let mut n = node();
     post(&mut n, read(), 6 * MTU);
     let _ = poll(&mut n, T0);
@@ -648,7 +648,7 @@ fn flushing_keeps_to_its_budget_and_tells_all() {
 }
 
 #[test]
-fn what_happens_is_counted() {
+fn events_are_counted() {
     let mut n = node();
     let counted = |n: &mut Node| std::mem::take(&mut n.host.counts);
     for _ in 0..4 {
@@ -713,7 +713,7 @@ fn what_happens_is_counted() {
 }
 
 #[test]
-fn who_does_not_listen_drops_answers() {
+fn responses_in_other_states_are_dropped() {
     let state = Disposition::Dropped(DropCause::State);
     let opcode = Disposition::Dropped(DropCause::Opcode);
     let mut n = node();
@@ -737,7 +737,7 @@ fn who_does_not_listen_drops_answers() {
 }
 
 #[test]
-fn a_drain_asks_again_only_for_what_nobody_asked() {
+fn a_drain_requests_only_missing_acknowledgements() {
     // All was asked for.
     let mut n = node();
     post(&mut n, send(), 3 * MTU);

@@ -433,7 +433,7 @@ fn a_read_is_resumed_where_it_broke() {
 }
 
 #[test]
-fn of_a_read_only_what_is_missing_is_asked_for() {
+fn only_missing_parts_of_a_read_are_requested() {
     let mut n = node();
     post(&mut n, read(), 6 * MTU);
     let _ = poll(&mut n, T0);
@@ -761,7 +761,7 @@ fn the_longest_read_is_the_only_one_outstanding() {
 }
 
 #[test]
-fn what_comes_before_the_longest_read_asks_for_itself() {
+fn a_request_before_the_longest_read_requests_acknowledgement() {
     let mut n = node();
     post(&mut n, send(), 4);
     post(&mut n, read(), 0);

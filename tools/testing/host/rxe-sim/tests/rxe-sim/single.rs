@@ -199,7 +199,7 @@ fn a_peer_that_keeps_something_is_trusted_again() {
 }
 
 #[test]
-fn who_misses_each_in_turn_keeps_nothing() {
+fn consecutive_losses_mean_a_peer_without_early_packets() {
     let mut n = node();
     post(&mut n, send(), 10 * MTU);
     assert_eq!(psns(&mut n, T0).len(), 10);

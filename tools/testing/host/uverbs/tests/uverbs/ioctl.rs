@@ -182,7 +182,7 @@ fn lengths_of_bytes() {
 }
 
 #[test]
-fn what_a_newer_program_adds_must_be_zero() {
+fn unknown_trailing_bytes_must_be_zero() {
     // Inline: bytes 6 and 7 of the data.
     assert!(judge(Kind::In(GROWING), attribute(8, 0, 0xffff_ffff_ffff)).is_ok());
     assert_eq!(

@@ -80,7 +80,7 @@ const fn join(same_ident: bool, last: bool) -> Step {
 }
 
 #[test]
-fn who_waits_and_who_does_not() {
+fn each_opcode_waits_or_ends_a_chain() {
     use Opcode::*;
     for v6 in [false, true] {
         for (opcode, ack_req, ends) in [
