@@ -97,12 +97,6 @@ void rdma_helper_charge_end(struct mem_cgroup *group, struct mem_cgroup *before)
 }
 
 /*
- * For allocations that a user causes: charged to the user's memory cgroup. If the cgroup or the
- * machine is out of memory, they fail, without a log message and without invoking the OOM killer.
- */
-#define GFP_USERS (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
-
-/*
  * Allocates pages and maps them contiguously, for vfree(). vmalloc() is not used because it removes
  * __GFP_NOWARN from the caller's flags and does not set VM_USERMAP for them.
  */

@@ -43,6 +43,13 @@ struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 struct mem_cgroup *rdma_helper_charge_begin(struct mm_struct *mm,
 					    struct mem_cgroup **before);
 void rdma_helper_charge_end(struct mem_cgroup *group, struct mem_cgroup *before);
+
+/*
+ * For allocations that a user causes: charged to the user's memory cgroup. If the cgroup or the
+ * machine is out of memory, they fail, without a log message and without invoking the OOM killer.
+ */
+#define GFP_USERS (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 void *rdma_helper_alloc_accounted(unsigned long size);
 void *rdma_helper_zalloc_accounted(unsigned long size);
 void *rdma_helper_alloc_mappable(unsigned long size);

@@ -387,12 +387,7 @@ impl Chunked {
     }
 
     /// Creates a chunk and enters it, while this is used and the process's address space has a user.
-    fn create(
-        &self,
-        number: u64,
-        _use: &Use<'_, Self>,
-        _mm: &MmWithUserAsync,
-    ) -> Result<Entered> {
+    fn create(&self, number: u64, _use: &Use<'_, Self>, _mm: &MmWithUserAsync) -> Result<Entered> {
         while let Some(victim) = self.space.victim(self.most) {
             self.space.give_back(victim, |_| true);
         }
