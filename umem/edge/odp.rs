@@ -507,6 +507,13 @@ impl Held<'_> {
             return;
         };
         let was = entry.get();
+        // Most pages of a long range are absent.
+        let mapped =
+            private::hmm_pfn_flags_HMM_PFN_VALID | private::hmm_pfn_flags_HMM_PFN_DMA_MAPPED;
+        if was & mapped != mapped {
+            entry.set(was & !private::hmm_pfn_flags_HMM_PFN_FLAGS);
+            return;
+        }
         let dma_device = self.umem().host().dma_device().into_c();
         let odp = self.0 .0.raw();
         // SAFETY: The list has such an entry, and the mutex is held: type invariant. The page of a

@@ -605,8 +605,10 @@ static void large(struct loop *l, int count)
 	loop_disconnect(l);
 
 	wrong = 0;
+	began = cpu_ms();
 	for (size_t i = 0; i < CHUNKS; i++)
 		wrong += advise(l, READ, 1, (void *)(iova + i * CHUNK), PAGE, mr->lkey) != 0;
+	long brought = cpu_ms() - began;
 	result("thousands of places that are used, and one that is unmapped", wrong, 1);
 	cost = kernel_kilobytes() - before;
 	if (count) {
@@ -617,7 +619,9 @@ static void large(struct loop *l, int count)
 	if (ibv_dereg_mr(mr))
 		loop_die("dereg");
 	took = cpu_ms() - began;
-	result("its end takes not long", took > 2000 ? took : 0, 0);
+	printf("# %d places: %ld ms to fault them in, %ld ms to end the region\n", CHUNKS, brought, took);
+	/* Whatever the speed of the machine. */
+	result("its end takes no longer than the faults", took > brought ? took : 0, 0);
 	cost = kernel_kilobytes() - before;
 	if (count)
 		result("... and gives all back", cost > 6000 ? cost : 0, 0);
