@@ -8,7 +8,7 @@
 root=/tmp/memcg
 group=$root/rdma-test
 
-in_group() { (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE)) python3 ./memcg.py "$group" "$@"); }
+in_group() { (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE * ${PATIENCE:-1})) python3 ./memcg.py "$group" "$@"); }
 events() { grep -E '^(oom|oom_kill) ' $group/memory.events; }
 # refused WHAT: WHAT fails with ENOMEM at the limit, and the OOM killer is not called.
 refused() {
@@ -30,7 +30,7 @@ charges() {
     shift 2
     rm -f /tmp/memcg.in /tmp/memcg.out
     mkfifo /tmp/memcg.in
-    (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE)) "$@") </tmp/memcg.in >/tmp/memcg.out 2>&1 &
+    (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE * ${PATIENCE:-1})) "$@") </tmp/memcg.in >/tmp/memcg.out 2>&1 &
     runs=$!
     exec 9>/tmp/memcg.in
     wait_until 30 grep -q . /tmp/memcg.out
@@ -50,14 +50,14 @@ kernel_memory() { sed -n 's/^kernel //p' $group/memory.stat; }
 exhausts() {
     local before
     before=$(events)
-    (echo $BASHPID >$group/cgroup.procs && echo | exec timeout -k 5 $((100 * SCALE)) exhaust rxe1 "$(gid 1 10.0.1.1)" "$1") >/tmp/memcg.out 2>&1
+    (echo $BASHPID >$group/cgroup.procs && echo | exec timeout -k 5 $((100 * SCALE * ${PATIENCE:-1})) exhaust rxe1 "$(gid 1 10.0.1.1)" "$1") >/tmp/memcg.out 2>&1
     cat /tmp/memcg.out
     echo "$before, after: $(events)"
     grep -q 'Cannot allocate memory' /tmp/memcg.out && [ "$(events)" = "$before" ]
 }
 # Freed memory leaves the count with some delay: it is counted in batches.
 given_back() {
-    for _ in $(seq $((300 * SCALE))); do
+    for _ in $(seq $((300 * SCALE * ${PATIENCE:-1}))); do
         if [ "$(cat $group/memory.current)" -lt $((16 << 20)) ]; then return; fi
         echo 32M >$group/memory.reclaim 2>/dev/null || :
         sleep 0.1
