@@ -10,9 +10,9 @@ OUT    ?= build/guest
 ifeq ($(ARCH),um)
 override KERNEL := um
 endif
-export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK VERBS
+export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK VERBS CM
 
-.PHONY: help run test fuzz miri mutants bench shell guest modules kernel setup check panics fmt doc install uninstall clean distclean
+.PHONY: help run test fuzz miri mutants bench shell guest modules kernel setup check panics fmt doc deb install uninstall clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,13 +21,14 @@ help:
 	@echo "make fuzz   coverage-guided fuzzing of engines, rings and packets (MINUTES=30, T=packets|rings|wire)"
 	@echo "make miri       the host tests of unsafe code under Miri (needs rustup's nightly toolchain with miri)"
 	@echo "make mutants    score the host tests by mutation (MINUTES=30, SEED=1, T=glob over files; EQUIVALENT=1 checks the list)"
-	@echo "make bench      C against Rust, into Documentation/performance.md (REPEATS=3; QUICK=1, or instead: NETEM=1 bad wires, GRO=1 packets one by one, UD=1 datagrams, CORE=1 the cores, VERBS=1 ib_uverbs, FAIR=1 beside other work)"
+	@echo "make bench      C against Rust, into Documentation/performance.md (REPEATS=3; QUICK=1, or instead: NETEM=1 bad wires, GRO=1 packets one by one, UD=1 datagrams, CORE=1 the cores, VERBS=1 ib_uverbs, CM=1 connections, FAIR=1 beside other work)"
 	@echo "make shell      a root shell in the booted guest, modules loaded"
 	@echo "make guest SCRIPT=FILE   run FILE as root in the guest, return its exit status"
 	@echo "make modules    build our modules (KDIR=DIR against your own kernel)"
 	@echo "make kernel     build the guest kernel only    make setup   roots and kernel"
 	@echo "make check      formatting, lints, house rules      make fmt   format      make doc   Rust documentation"
 	@echo "make panics     functions that panic, in modules with overflow checks: none but the known ones"
+	@echo "make deb        the package rust-rdma-dkms, in build/deb; KERNEL=stock: and one of compiled modules"
 	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
 	@echo "make clean      remove build/        make distclean   remove the cache as well"
 	@echo
@@ -67,6 +68,8 @@ fmt:
 	@tools/check.sh fmt
 doc:
 	@tools/doc.sh
+deb:
+	@tools/deb.sh
 install uninstall:
 	@tools/install.sh $@
 clean distclean:

@@ -24,7 +24,6 @@ mod request;
 
 pub(crate) use abi::GatewayGid;
 
-use crate::errno::eaddrnotavail;
 use crate::gid::edge::entry::Entry;
 use crate::object::Filled;
 use crate::proto::gid::Gid;
@@ -35,6 +34,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::rcu;
 use rdma::bindings;
 use rdma::edge::verbs::GidAttr;
+use rdma::errno::eaddrnotavail;
 use rdma::net::neighbour::ChangeNotifier;
 use rdma::net::neighbour::Changes;
 use rdma::net::route::Route;
@@ -64,7 +64,7 @@ pub(crate) struct Subsystem {
 impl Subsystem {
     pub(crate) fn new() -> Result<Self> {
         let requests = request::Subsystem::new()?;
-        let notifier = ChangeNotifier::register(rdma::resident!(), &NEIGHBOURS, request::wake_all);
+        let notifier = ChangeNotifier::register(rdma::resident!(), &NEIGHBOURS, request::wake);
         Ok(Self {
             _neighbours: KBox::pin_init(notifier, GFP_KERNEL)?,
             _requests: requests,

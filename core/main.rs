@@ -40,7 +40,6 @@ mod counter;
 mod cq;
 mod device;
 mod edge;
-mod errno;
 mod frmr;
 mod gid;
 mod life;

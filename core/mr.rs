@@ -8,7 +8,6 @@ mod edge;
 mod sg;
 
 use self::edge::MadeMr;
-use crate::errno::eopnotsupp;
 use crate::object::tables::MrInit;
 use crate::object::tables::SigAttrs;
 use crate::object::tables::UserCall;
@@ -24,6 +23,7 @@ use kernel::ffi::c_uint;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::Passed;
+use rdma::errno::eopnotsupp;
 
 type List = Passed<bindings::scatterlist>;
 

@@ -8,6 +8,7 @@
 
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::features::COMP_CNTR;
 
 use self::request::Dump;
 use self::request::Request;
@@ -38,7 +39,10 @@ mod stat;
 /// Number of commands.
 const OPS: usize = bindings::rdma_nldev_command_RDMA_NLDEV_NUM_OPS as usize;
 
-const _: () = assert!(ATTR_MAX == bindings::rdma_nldev_attr_RDMA_NLDEV_ATTR_MAX as usize);
+/// The first attribute number that this kernel does not know.
+const ATTRS: usize = bindings::rdma_nldev_attr_RDMA_NLDEV_ATTR_MAX as usize;
+
+const _: () = assert!(ATTR_MAX == ATTRS + if COMP_CNTR { 0 } else { 1 });
 const _: () = assert!(CLIENT as u32 == bindings::RDMA_NL_NLDEV);
 const _: () = assert!(
     Command::FrmrPoolsSet as u32 == bindings::rdma_nldev_command_RDMA_NLDEV_CMD_FRMR_POOLS_SET

@@ -12,6 +12,7 @@
 
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::features;
 
 pub(crate) use crate::proto::restrack::Kind;
 
@@ -29,7 +30,16 @@ pub(crate) use self::table::Table;
 /// Number of object kinds.
 const KINDS: usize = Kind::ALL.len();
 
-const _: () = assert!(KINDS == bindings::rdma_restrack_type_RDMA_RESTRACK_MAX as usize);
+/// The kernel's number of object kinds.
+const KNOWN: usize = bindings::rdma_restrack_type_RDMA_RESTRACK_MAX as usize;
+
+const _: () = assert!(KINDS == KNOWN + if features::COMP_CNTR { 0 } else { 1 });
+
+/// The kinds that the kernel has, in the order of their numbers.
+pub(crate) fn kinds() -> &'static [Kind] {
+    const ALL: [Kind; KINDS] = Kind::ALL;
+    ALL.split_at_checked(KNOWN).map_or(&[], |(known, _)| known)
+}
 
 /// The tables of a device, one per kind of object.
 #[pin_data]
@@ -49,7 +59,7 @@ impl crate::device::PerDevice for Tables {
 impl Tables {
     /// The table of a kind.
     pub(crate) fn of(&self, kind: Kind) -> &Table {
-        let [pd, cq, qp, cm_id, mr, ctx, counter, srq, dmah] = &self.kinds;
+        let [pd, cq, qp, cm_id, mr, ctx, counter, srq, dmah, comp_cntr] = &self.kinds;
         match kind {
             Kind::Pd => pd,
             Kind::Cq => cq,
@@ -60,6 +70,7 @@ impl Tables {
             Kind::Counter => counter,
             Kind::Srq => srq,
             Kind::Dmah => dmah,
+            Kind::CompCntr => comp_cntr,
         }
     }
 }

@@ -47,8 +47,8 @@ use crate::device::event::Watch;
 use crate::device::event::Watcher;
 use crate::device::Caps;
 use crate::device::Device;
-use crate::errno::eopnotsupp;
 use crate::proto::sa::group::Trouble;
+use rdma::errno::eopnotsupp;
 
 /// The ports of a device whose subnet has an SA.
 struct Administrated(KVec<Arc<Port>>);

@@ -21,7 +21,6 @@ use super::send;
 use super::send::Plan;
 use super::transact;
 use crate::device::Device;
-use crate::errno::eprotonosupport;
 use crate::proto::mad::registry::Request;
 use crate::proto::mad::registry::Rule;
 use crate::proto::mad::rmpp;
@@ -36,6 +35,7 @@ use rdma::bindings;
 use rdma::edge::mad::MadAgent;
 use rdma::edge::In;
 use rdma::edge::Passed;
+use rdma::errno::eprotonosupport;
 
 /// Returns whether a MAD is a response. Any context.
 fn is_response(header: In<'_, MadHdr>) -> c_int {

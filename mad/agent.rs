@@ -145,7 +145,7 @@ impl Agent {
     pub(super) fn register(port: Arc<Port>, wish: Wish) -> Result<Arc<Self>> {
         let open = OpenPort::enter(port.clone()).ok_or(ENODEV)?;
         let live = open.live();
-        let qp = live.qp(wish.qp).ok_or_else(crate::errno::eprotonosupport)?;
+        let qp = live.qp(wish.qp).ok_or_else(rdma::errno::eprotonosupport)?;
         let slot = port.tids().reserve()?;
         let tid = slot.tid();
         let number = u8::try_from(port.number()).map_err(|_| EINVAL)?;

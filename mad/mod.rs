@@ -95,7 +95,7 @@ fn open_all(device: &Device) -> Result {
     if any {
         Ok(())
     } else {
-        Err(crate::errno::eopnotsupp())
+        Err(rdma::errno::eopnotsupp())
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn agent(port: &Arc<Port>, qp: Special) -> Result<Option<Arc<Agent>>>
     };
     match Agent::register(port.clone(), wish) {
         Ok(agent) => Ok(Some(agent)),
-        Err(error) if error == crate::errno::eprotonosupport() => Ok(None),
+        Err(error) if error == rdma::errno::eprotonosupport() => Ok(None),
         Err(error) => Err(error),
     }
 }

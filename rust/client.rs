@@ -133,6 +133,13 @@ impl DeviceRef {
         unsafe { bindings::rdma_helper_cap_ib_smi(self.raw(), port) }
     }
 
+    /// Returns whether `port` exists and supports the InfiniBand connection manager. For modules with
+    /// `rdma-cm-objs`.
+    pub fn has_ib_cm(&self, port: u32) -> bool {
+        // SAFETY: The device exists (type invariant); the helper checks the port.
+        unsafe { bindings::rdma_helper_cap_ib_cm(self.raw(), port) }
+    }
+
     /// Returns whether the device is accessible from the network namespace of the current task.
     pub fn is_accessible(&self) -> bool {
         is_accessible(self.view())

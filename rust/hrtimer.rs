@@ -15,6 +15,7 @@
 use core::marker::PhantomData;
 
 use crate::bindings;
+use crate::features::HRTIMER_NORESTART;
 use crate::module::Resident;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
@@ -229,5 +230,5 @@ unsafe extern "C" fn over<T: HasPause<ID> + PauseCallback<ID>, const ID: u64>(
     if !pause.closed.load(Acquire) {
         T::run(this.as_arc_borrow());
     }
-    bindings::hrtimer_restart_HRTIMER_NORESTART
+    HRTIMER_NORESTART
 }

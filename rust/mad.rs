@@ -15,6 +15,12 @@
 //! C header: `include/rdma/ib_mad.h`. Only exported functions are called, so the core may be the C
 //! one.
 
+pub mod request;
+mod route;
+
+pub use self::route::Path;
+pub use self::route::Route;
+
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::ptr;
@@ -84,15 +90,13 @@ pub struct Registration {
     pub flags: u32,
 }
 
-/// A registered agent. Drop waits until its handlers have returned and all its sends have ended, so
-/// the caller must not hold a lock that a handler takes. Drop may sleep.
+/// A registration with the core, and what its handlers need. Drop waits until the handlers have
+/// returned and all sends have ended. Drop may sleep.
 ///
 /// # Invariants
 ///
-/// - `raw` is registered, with [`on_sent`] and [`on_received`] of `U` as its handlers and the
-///   address of `_user` as its context.
-/// - Only [`Filled::post`] posts its sends.
-pub struct Agent<U: MadUser> {
+/// `raw` is registered, with the address of `_user` as its context.
+struct Registered<U> {
     raw: NonNull<bindings::ib_mad_agent>,
     _user: Arc<U>,
     _device: DeviceRef,
@@ -101,23 +105,22 @@ pub struct Agent<U: MadUser> {
 }
 
 // SAFETY: The core locks agents; the user is `Send` and `Sync`.
-unsafe impl<U: MadUser> Send for Agent<U> {}
+unsafe impl<U: Send + Sync> Send for Registered<U> {}
 // SAFETY: As for `Send`: the core locks agents, and the user is `Sync`.
-unsafe impl<U: MadUser> Sync for Agent<U> {}
+unsafe impl<U: Send + Sync> Sync for Registered<U> {}
 
-impl<U: MadUser> Agent<U> {
-    /// Registers an agent at a port. Its handlers may run before this function returns. May sleep.
-    /// `resident` is [`resident!()`](crate::resident).
+impl<U> Registered<U> {
+    /// Registers an agent with its handlers for sends and receives.
     ///
-    /// # Errors
+    /// # Safety
     ///
-    /// `EINVAL` for a port that the device does not have, and for a class or method that the core
-    /// does not support or that another agent has registered; `EPROTONOSUPPORT`, `ENOMEM`.
-    pub fn register(
+    /// The handlers are for agents whose context is a `U`.
+    unsafe fn new(
         resident: Resident,
         device: &DeviceRef,
         port: u32,
         how: &Registration,
+        (sent, received): (bindings::ib_mad_send_handler, bindings::ib_mad_recv_handler),
         user: Arc<U>,
     ) -> Result<Self> {
         // The C core looks the port up in an array before it checks anything.
@@ -145,8 +148,8 @@ impl<U: MadUser> Agent<U> {
             bindings::ib_qp_type_IB_QPT_SMI
         };
         // SAFETY: The device and the context exist as long as the agent (`_device`, `_user`), whose
-        // drop waits for the handlers. The port is one of the device's (checked above). The core
-        // copies the request.
+        // drop waits for the handlers; these expect a `U` (contract of this function). The port is
+        // one of the device's (checked above). The core copies the request.
         let raw = from_err_ptr(unsafe {
             bindings::ib_register_mad_agent(
                 device.raw(),
@@ -154,15 +157,14 @@ impl<U: MadUser> Agent<U> {
                 queue,
                 wanted,
                 how.rmpp_version,
-                Some(on_sent::<U>),
-                Some(on_received::<U>),
+                sent,
+                received,
                 Arc::as_ptr(&user).cast_mut().cast(),
                 how.flags,
             )
         })?;
         Ok(Self {
-            // INVARIANT: Just registered with these arguments. Only `Filled::post` posts sends of
-            // the agent.
+            // INVARIANT: Just registered with these arguments.
             raw: NonNull::new(raw).ok_or(EINVAL)?,
             _user: user,
             _device: device.clone(),
@@ -175,10 +177,62 @@ impl<U: MadUser> Agent<U> {
         unsafe { MadAgent::view(self.raw.as_ptr()) }
     }
 
+    /// Returns the upper half of the transaction IDs of its requests.
+    fn hi_tid(&self) -> u32 {
+        self.view().hi_tid()
+    }
+}
+
+impl<U> Drop for Registered<U> {
+    fn drop(&mut self) {
+        // SAFETY: The agent is registered (type invariant).
+        unsafe { bindings::ib_unregister_mad_agent(self.raw.as_ptr()) };
+    }
+}
+
+/// A registered agent. Drop waits until its handlers have returned and all its sends have ended, so
+/// the caller must not hold a lock that a handler takes. Drop may sleep.
+///
+/// # Invariants
+///
+/// - Its handlers are [`on_sent`] and [`on_received`] of `U`.
+/// - Only [`Filled::post`] posts its sends.
+pub struct Agent<U: MadUser>(Registered<U>);
+
+impl<U: MadUser> Agent<U> {
+    /// Registers an agent at a port. Its handlers may run before this function returns. May sleep.
+    /// `resident` is [`resident!()`](crate::resident).
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a port that the device does not have, and for a class or method that the core
+    /// does not support or that another agent has registered; `EPROTONOSUPPORT`, `ENOMEM`.
+    pub fn register(
+        resident: Resident,
+        device: &DeviceRef,
+        port: u32,
+        how: &Registration,
+        user: Arc<U>,
+    ) -> Result<Self> {
+        // SAFETY: These handlers expect a `U`.
+        let registered = unsafe {
+            Registered::new(
+                resident,
+                device,
+                port,
+                how,
+                (Some(on_sent::<U>), Some(on_received::<U>)),
+                user,
+            )
+        }?;
+        // INVARIANT: Registered with these handlers. Only `Filled::post` posts sends of the agent.
+        Ok(Self(registered))
+    }
+
     /// Returns the upper half of the transaction IDs of the agent's requests, by which responses
     /// are matched.
     pub fn hi_tid(&self) -> u32 {
-        self.view().hi_tid()
+        self.0.hi_tid()
     }
 
     /// Creates an address handle for its sends. May sleep.
@@ -191,20 +245,13 @@ impl<U: MadUser> Agent<U> {
         // SAFETY: The agent is registered (type invariant), so its queue pair and protection domain
         // exist; `grh` is null or points to a route that is borrowed for the call.
         let raw = from_err_ptr(unsafe {
-            bindings::rdma_helper_mad_ah(self.raw.as_ptr(), to.lid, to.sl, to.path_bits, grh)
+            bindings::rdma_helper_mad_ah(self.0.raw.as_ptr(), to.lid, to.sl, to.path_bits, grh)
         })?;
         // INVARIANT: Just created, by this agent.
         Ok(Address {
             raw: NonNull::new(raw).ok_or(EINVAL)?,
             agent: self,
         })
-    }
-}
-
-impl<U: MadUser> Drop for Agent<U> {
-    fn drop(&mut self) {
-        // SAFETY: The agent is registered (type invariant).
-        unsafe { bindings::ib_unregister_mad_agent(self.raw.as_ptr()) };
     }
 }
 
@@ -264,7 +311,7 @@ impl<'a, U: MadUser> Address<'a, U> {
         // MAD, and longer than the RMPP header of a transfer (checked above).
         let raw = from_err_ptr(unsafe {
             bindings::ib_create_send_mad(
-                self.agent.raw.as_ptr(),
+                self.agent.0.raw.as_ptr(),
                 lengths.qpn,
                 lengths.pkey_index,
                 c_int::from(lengths.rmpp),
@@ -568,6 +615,63 @@ impl Received<'_> {
         })
     }
 
+    /// Returns the GID of the sender, if the MAD has a GRH.
+    pub fn source_gid(&self) -> Option<[u8; 16]> {
+        let wc = self.wc();
+        if !wc.has(bindings::ib_wc_flags_IB_WC_GRH) {
+            return None;
+        }
+        // SAFETY: The message exists during the call of the handler (type invariant), and has a GRH,
+        // in place of which RoCE has an IP header, at the end of it for IPv4
+        // (`union rdma_network_hdr` in `ib_verbs.h`). The version is found by its checksum.
+        let (header, version): ([u8; 40], c_int) = unsafe {
+            let grh: *mut bindings::ib_grh = (*self.mad.0.as_ptr()).recv_buf.grh;
+            if grh.is_null() {
+                return None;
+            }
+            let version = bindings::ib_get_rdma_header_version(grh.cast());
+            (grh.cast::<[u8; 40]>().read(), version)
+        };
+        let is_ipv4 = if wc.has(bindings::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE) {
+            u32::from(wc.network_hdr_type()) == bindings::rdma_network_type_RDMA_NETWORK_IPV4
+        } else {
+            version == 4
+        };
+        let mut gid = [0; 16];
+        if is_ipv4 {
+            gid[10..12].fill(0xff);
+            gid[12..].copy_from_slice(&header[32..36]);
+        } else {
+            gid.copy_from_slice(&header[8..24]);
+        }
+        Some(gid)
+    }
+
+    /// Returns the MAD.
+    pub const fn mad(&self) -> &Mad {
+        &self.mad
+    }
+
+    /// Returns the LID of the sender.
+    pub fn slid(&self) -> u32 {
+        self.wc().slid()
+    }
+
+    /// Returns the service level.
+    pub fn sl(&self) -> u8 {
+        self.wc().sl()
+    }
+
+    /// Returns the path bits of the destination LID.
+    pub fn path_bits(&self) -> u8 {
+        self.wc().dlid_path_bits()
+    }
+
+    /// Returns the index of the P_Key in the port's table.
+    pub fn pkey_index(&self) -> u16 {
+        self.wc().pkey_index()
+    }
+
     /// Returns the MAD, which may be kept beyond the call.
     pub fn into_mad(self) -> Mad {
         self.mad
@@ -616,6 +720,16 @@ impl Mad {
     /// Returns the size of a segment in bytes.
     pub fn segment_size(&self) -> usize {
         self.view().mad_seg_size()
+    }
+
+    /// Returns the MAD, or the first segment.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: The message is owned by this and not changed (type invariant); its first buffer
+        // has `mad_seg_size` bytes (`struct ib_mad_recv_wc` in `ib_mad.h`).
+        unsafe {
+            let mad: *mut bindings::ib_mad = (*self.0.as_ptr()).recv_buf.__bindgen_anon_1.mad;
+            slice::from_raw_parts(mad.cast::<u8>(), self.segment_size())
+        }
     }
 
     /// Calls `take` with each segment, in order, until it returns `false` or an error.

@@ -111,13 +111,9 @@ pub use self::wr::SendWr;
 pub use self::wr::SendWrs;
 pub use self::wr::Sge;
 pub use self::wr::Sges;
-
-/// Returns `EOPNOTSUPP`, for which the kernel crate has no constant: the operation is not
-/// supported.
-pub fn unsupported() -> Error {
-    // CAST, OVERFLOW: `EOPNOTSUPP` is a small number.
-    Error::from_errno(-(bindings::EOPNOTSUPP as i32))
-}
+/// The operation is not supported.
+pub use crate::errno::eopnotsupp as unsupported;
+pub use crate::features::raw_limit;
 
 /// A driver of RDMA devices. `Self` is the data of one device.
 ///

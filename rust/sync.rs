@@ -9,6 +9,7 @@
 //! - [`bh`]: a section in which this CPU runs no softirq.
 //! - [`Completion`], [`IrqLock`], [`IncNotZero`], [`init_mutex`]: completions, spinlocks, reference
 //!   counts and mutexes that are fields of C structures.
+//! - [`TimedCompletion`]: a completion whose waiter does not wait for ever.
 //! - [`global_lock!`](crate::global_lock), [`init_once`]: locks in statics.
 //! - [`Key`], [`Keyed`]: data of one object that the lock of another protects.
 //! - [`WaitQueue`]: wait queues, for tasks and for `poll`.
@@ -27,6 +28,7 @@ mod refcount;
 mod rwsem;
 mod spin;
 mod static_rwsem;
+mod timed;
 mod wait_queue;
 
 pub use crate::new_rwsem;
@@ -54,4 +56,5 @@ pub use spin::SpinLockIrq;
 pub use spin::SpinLockIrqBackend;
 pub use spin::SpinLockIrqGuard;
 pub use static_rwsem::StaticRwSem;
+pub use timed::TimedCompletion;
 pub use wait_queue::WaitQueue;

@@ -207,18 +207,18 @@ rdma::export! {
     /// See [`list::init`].
     fn rdma_rw_ctx_init(
         ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, list: ListArg<'_, Data>,
-        count: CountArg<'_, Data>, offset: u32, remote: u64, rkey: u32, dma: i32,
+        count: CountArg<'_, Data>, offset: u32, remote: u64, rkey: u32, dma: bindings::dma_data_direction,
     ) -> c_int = init_list;
     /// See [`vector::init`].
     fn rdma_rw_ctx_init_bvec(
         ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, entries: EntriesArg<'_>,
-        count: edge::vector::CountArg<'_>, iter: Iter, remote: u64, rkey: u32, dma: i32,
+        count: edge::vector::CountArg<'_>, iter: Iter, remote: u64, rkey: u32, dma: bindings::dma_data_direction,
     ) -> c_int = init_vector;
     /// See [`signature::init`].
     fn rdma_rw_ctx_signature_init(
         ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, list: ListArg<'_, Data>,
         count: CountArg<'_, Data>, meta: ListArg<'_, Meta>, meta_count: CountArg<'_, Meta>,
-        attrs: &SigAttrs, remote: u64, rkey: u32, dma: i32,
+        attrs: &SigAttrs, remote: u64, rkey: u32, dma: bindings::dma_data_direction,
     ) -> c_int = init_signature;
     /// See [`super::chain`].
     fn rdma_rw_ctx_wrs(

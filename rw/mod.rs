@@ -43,6 +43,7 @@ use crate::proto::rw_plan::Direction;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::Passed;
+use rdma::features::DMA_TO_DEVICE;
 
 /// The properties of a device and port that transfers depend on.
 fn port(device: &Device, number: u32) -> rw_plan::Port {
@@ -50,10 +51,10 @@ fn port(device: &Device, number: u32) -> rw_plan::Port {
         iwarp: device.port_speaks(number, Protocol::Iwarp),
         force: edge::force_regions(),
         max_sgl_rd: device.max_sgl_rd(),
-        max_sge_rd: u32::try_from(device.max_sge_rd()).unwrap_or(0),
+        max_sge_rd: device.max_sge_rd().get(),
         max_pages: device.max_reg_pages(),
         max_pi_pages: device.max_pi_reg_pages(),
-        max_wr: u32::try_from(device.max_qp_wr()).unwrap_or(0),
+        max_wr: device.max_qp_wr().get(),
     }
 }
 
@@ -73,7 +74,7 @@ struct Target {
 impl Target {
     fn new(remote: u64, rkey: u32, dma: bindings::dma_data_direction) -> Self {
         let direction = match dma {
-            bindings::dma_data_direction_DMA_TO_DEVICE => Direction::Write,
+            DMA_TO_DEVICE => Direction::Write,
             _ => Direction::Read,
         };
         Self {

@@ -73,6 +73,7 @@ prepare() { # NODE
     cp -r "$TOP"/tools/testing/guest/*.* "$BUILD/bin" "$out/share$n/tests/"
     if [ -n "${SHARE:-}" ]; then cp -r "$SHARE/." "$out/share$n/"; fi
     install -m 755 "$TOP/tools/guest/stack.sh" "$out/share$n/bin/stack"
+    install -m 755 "$TOP/tools/deb/rust-rdma-status" "$out/share$n/bin/rust-rdma-status"
     cp "$script" "$out/share$n/script"
     # Tests that need an option look it up here.
     cp "$CACHE/$kernel/.config" "$out/share$n/config"

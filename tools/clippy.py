@@ -19,7 +19,7 @@ import tempfile
 from rustc_command import command
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-CRATES = ["rust/lib", "core/main", "umad/main", "uverbs/support/main", "uverbs/main", "hw/rxe/main", "samples/softpair/main"]
+CRATES = ["rust/lib", "core/main", "umad/main", "iwcm/main", "uverbs/support/main", "uverbs/main", "hw/rxe/main", "samples/softpair/main", "cm/main", "ucma/main"]
 MARKS = {
     "clippy::arithmetic_side_effects": "OVERFLOW",
     "clippy::indexing_slicing": "INDEX",

@@ -18,9 +18,12 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parent.parent
 # The C file of a module, and the folders of its Rust sources.
 MODULES = {
+    "cm/exports.c": ["cm"],
     "core/exports.c": ["core", "mad", "rw", "umem"],
     "uverbs/exports.c": ["uverbs"],
     "uverbs/support/exports.c": ["uverbs/support"],
+    "iwcm/exports.c": ["iwcm"],
+    "cma/exports.c": ["cma"],
 }
 # Declared in the kernel's headers, but not exported by the C module either.
 INTERNAL = {"rdma_find_gid_by_filter"}

@@ -14,11 +14,11 @@ most_files=300 most_bytes=204800
 lock fuzz
 
 targets=()
-for name in packets rings wire; do
+for name in packets rings wire cm ucma; do
     # shellcheck disable=SC2053
     if [[ $name == $T ]]; then targets+=("$name"); fi
 done
-[ ${#targets[@]} -gt 0 ] || die "no fuzz target is called $T" "give T=packets, rings or wire"
+[ ${#targets[@]} -gt 0 ] || die "no fuzz target is called $T" "give T=packets, rings, wire, cm or ucma"
 
 log=$BUILD/fuzz.log
 say "building the fuzz targets (first time: 2 minutes)"
@@ -30,10 +30,10 @@ quietly "$log" in_builder bash -euc 'cd /src/tools/testing/host
         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
         -Cllvm-args=-sanitizer-coverage-trace-compares"
     # Trees share the target folder: rebuild the crates of the tree itself.
-    for name in rdma-wire rxe-sim rxe-mem rxe-fuzz; do cargo clean -q --release --target x86_64-unknown-linux-gnu -p "$name"; done
+    for name in rdma-wire rxe-sim rxe-mem rdma-cm-engine rdma-ucma-engines rxe-fuzz; do cargo clean -q --release --target x86_64-unknown-linux-gnu -p "$name"; done
     nice cargo build -j2 --release --target x86_64-unknown-linux-gnu -p rxe-fuzz --features libfuzzer --bins
     mkdir -p /src/build/fuzz
-    cp /c/target-fuzz/x86_64-unknown-linux-gnu/release/fuzz-{packets,rings,wire} /src/build/fuzz/' ||
+    cp /c/target-fuzz/x86_64-unknown-linux-gnu/release/fuzz-{packets,rings,wire,cm,ucma} /src/build/fuzz/' ||
     failed "the fuzz targets" "$log" "mend what the log tells"
 
 bad=0

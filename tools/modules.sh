@@ -18,6 +18,16 @@ check_kdir() {
     local conf=$KDIR/include/config/auto.conf tool want have
     [ -e "$KDIR/Makefile" ] && [ -e "$conf" ] ||
         die "$KDIR is not a built kernel tree" "install the kernel's headers, or give KDIR="
+    # The headers of a distribution's kernel lack the metadata of the kernel crate.
+    if grep -q '^CONFIG_RUST=y' "$conf" && [ ! -e "$KDIR/rust/libkernel.rmeta" ] &&
+        [ "$(readlink -f "$KDIR")" = "/usr/src/linux-headers-$(cat "$KDIR/include/config/kernel.release")" ]; then
+        want=$(cat "$KDIR/include/config/kernel.release")
+        bash "$TOP/tools/deb/dkms-build.sh" metadata "$want" >&2 ||
+            die "the metadata of the kernel crate of $want cannot be made" "see the lines above"
+        KDIR=/var/cache/rust-rdma/$want/build
+        conf=$KDIR/include/config/auto.conf
+        type_info=CONFIG_DEBUG_INFO_BTF_MODULES=
+    fi
     grep -q '^CONFIG_RUST=y' "$conf" && [ -e "$KDIR/rust/libkernel.rmeta" ] ||
         die "the kernel in $KDIR was built without Rust" "use a kernel with CONFIG_RUST=y and its rust/ folder in the headers"
     grep -q '^CONFIG_INFINIBAND=m' "$conf" ||
@@ -47,8 +57,8 @@ llvm_tool() {
 if [ -n "${KDIR:-}" ]; then
     check_kdir
     mkdir -p "$BUILD/modules-kdir"
-    make -s -j"${JOBS:-$(nproc)}" -C "$KDIR" M="$TOP" MO="$BUILD/modules-kdir" RDMA_TESTS=n ${LLVM:+"LLVM=$LLVM"} modules </dev/null ||
-        die "our modules do not build for the kernel in $KDIR" "see the lines above; they are written for Linux 7.2"
+    make -s -j"${JOBS:-$(nproc)}" -C "$KDIR" M="$TOP" MO="$BUILD/modules-kdir" RDMA_TESTS=n ${LLVM:+"LLVM=$LLVM"} ${type_info:+"$type_info"} modules </dev/null ||
+        die "our modules do not build for the kernel in $KDIR" "see the lines above; they are written for Linux 7.2 and 7.3"
     exit
 fi
 

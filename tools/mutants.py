@@ -37,11 +37,15 @@ FOLDERS = [
     ("mad/proto", "core", ["rdma-core-engines"]),
     ("hw/rxe/proto", "rxe-sim", ["rxe-mem", "rxe-sim", "rxe-fuzz"]),
     ("umad/proto", "umad", ["rdma-umad-engines"]),
+    ("iwcm/proto", "iwcm", ["rdma-iwcm-engines"]),
     ("uverbs/proto", "uverbs", ["rdma-uverbs-engines"]),
+    ("cma/proto", "cma", ["rdma-cma-engines"]),
+    ("cm/proto", "cm", ["rdma-cm-engine"]),
+    ("ucma/proto", "ucma", ["rdma-ucma-engines"]),
 ]
 HOST = "tools/testing/host"
 # What the host crates are built from.
-COPIED = ["core", "hw", "mad", "rust", "rw", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib"]
+COPIED = ["cm", "cma", "core", "hw", "iwcm", "mad", "rust", "rw", "ucma", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib"]
 EQUIVALENT = "tools/testing/mutants-equivalent.txt"
 TENTH = 10
 LIMIT = 4

@@ -27,7 +27,7 @@ export LC_ALL=C
 
 # Source files of the modules.
 sources() {
-    find Kbuild Kconfig core hw mad rust rw samples umad umem uverbs -type f \
+    find Kbuild Kconfig cm cma core hw iwcm mad rust rw samples ucma umad umem uverbs -type f \
         \( -name '*.rs' -o -name '*.[chS]' -o -name 'Kbuild*' -o -name 'Kconfig*' \) -print0 |
         sort -z | xargs -0 sha256sum | sha256sum
 }
@@ -137,7 +137,7 @@ selftest() {
 }
 
 modules() { # all modules that are not tests
-    (cd "$dir" && ls ./*.ko | sed 's|^\./||' | grep -vE '^(countdev|fakeib|fakeverbs|softpair|.*kunit.*|.*_test)\.ko$')
+    (cd "$dir" && ls ./*.ko | sed 's|^\./||' | grep -vE '^(countdev|fakeib|fakeverbs|iwstub|softpair|.*kunit.*|.*_test)\.ko$')
 }
 
 case ${1:-} in

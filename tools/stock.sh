@@ -7,8 +7,8 @@
 #   arch/x86/boot/bzImage  mods/      from linux-binary, -base and -modules (the modules of
 #                                     drivers/infiniband without their compression)
 #   .config  Module.symvers           from linux-headers, unchanged but for the compiler's name
-#   include/ rust/ scripts/ ...       "make prepare modules_prepare" of linux-source: headers,
-#                                     bindings and metadata of the kernel crate
+#   include/ rust/ scripts/ ...       headers, bindings and metadata of the kernel crate, made
+#                                     from linux-source by metadata.sh
 #   initrd                            busybox and the drivers of the guest's disk and share
 # The release is chosen once, and kept in the cache as archive-VERSION: REFRESH=1 asks again.
 # Exit status 3: the archive has no release that fits.
@@ -113,27 +113,14 @@ unpack() { # VERSION PACKAGE-VERSION: the source
 
 # metadata NAME RELEASE SRC: NAME becomes a build folder for modules of that release.
 metadata() {
-    local name=$1 release=$2 src=$3 log=$CACHE/$1.log headers=$CACHE/$1.deb/root/usr/src/linux-headers-$2 version lost
-    mkdir -p "$CACHE/$name"
-    cp "$headers/.config" "$CACHE/$name/.config"
-    cp "$headers/Module.symvers" "$CACHE/$name/Module.symvers"
-    version=${release%%+*}
-    local mk=(make -C "/c/$src" "O=/c/$name" ARCH=x86_64 "LOCALVERSION=${release#"$version"}")
-    # Options that the configuration got from the compiler are asked of it again.
-    quietly "$log" in_builder nice "${mk[@]}" -j"${JOBS:-$(nproc)}" olddefconfig ||
-        failed "the kernel could not be configured" "$log" "see the lines above"
-    lost=$(diff <(grep -v '^#\|CC_VERSION_TEXT' "$headers/.config") <(grep -v '^#\|CC_VERSION_TEXT' "$CACHE/$name/.config") | grep -c '^[<>]' || :)
-    [ "$lost" = 0 ] || unfit "the compilers here are not those of Linux $release ($lost lines of its configuration differ)" "use KERNEL=fast"
-    quietly "$log" in_builder nice "${mk[@]}" -j"${JOBS:-$(nproc)}" prepare modules_prepare ||
-        failed "the metadata of the kernel crate could not be made" "$log" "see the lines above, then make again"
-    [ "$(cat "$CACHE/$name/include/config/kernel.release")" = "$release" ] ||
-        unfit "the source is of release $(cat "$CACHE/$name/include/config/kernel.release"), the image of $release" "REFRESH=1 chooses again"
-    [ -e "$CACHE/$name/rust/libkernel.rmeta" ] ||
-        unfit "Linux $release has no Rust" "use KERNEL=fast"
-    # Every Rust symbol and helper that a module may refer to must be one of the image.
-    lost=$(sed -n 's/.*EXPORT_SYMBOL_RUST_GPL(\([^)]*\)).*/\1/p' "$CACHE/$name"/rust/exports_*_generated.h |
-        grep -vxFf <(cut -f2 "$CACHE/$name/Module.symvers") | wc -l || :)
-    [ "$lost" = 0 ] || unfit "$lost symbols of the kernel crate are not in Linux $release" "use KERNEL=fast"
+    local log=$CACHE/$1.log status=0
+    PASS=JOBS quietly "$log" in_builder nice /src/tools/metadata.sh \
+        "/c/$1.deb/root/usr/src/linux-headers-$2" "/c/$3" "/c/$1" "$2" || status=$?
+    case $status in
+    0) ;;
+    3) unfit "$(sed -n 's/^unfit: //p' "$log")" "use KERNEL=fast" ;;
+    *) failed "the metadata of the kernel crate could not be made" "$log" "see the lines above, then make again" ;;
+    esac
 }
 
 # initrd NAME RELEASE: loads the early drivers, mounts the disk, and starts the guest's stub.

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
-# is a glob over test names ("host", "harness" and "compile-fail" among them), SHORT=1 selects
-# only the tests marked short, or short for this kernel.
+# is a glob over test names ("host", "harness", "compile-fail" and "package" among them), SHORT=1
+# selects only the tests marked short, or short for this kernel.
 # AGAIN=1 repeats a test once if it failed only in cases of tools/testing/chance.txt, and reports
 # it; ALONE=1 runs every test in a separate guest.
 # PATIENCE=N multiplies the time limits, for a machine with other work.
@@ -77,6 +77,19 @@ compile_fail_tests() {
     local start=$SECONDS status=0 results=$out/host/results/compile-fail.ktap
     "$TOP/tools/modules.sh" "${kernels%% *}"
     KERNEL=${kernels%% *} "$TOP/tools/compile_fail.sh" >"$results" 2>"$out/host/compile-fail.log" </dev/null || status=$?
+    printf '\n# ended: %s\n# seconds %s\n' "$status" $((SECONDS - start)) >>"$results"
+}
+
+# The package is for distributions' kernels: with others it is tested when it is named.
+wants_package() {
+    # shellcheck disable=SC2053
+    [[ package == $T ]] && [[ $kernels == stock* || $T == package ]]
+}
+package_tests() {
+    wants_package || return 0
+    say "the package: installed, loaded, removed; its first build takes some minutes"
+    local start=$SECONDS status=0 results=$out/host/results/package.ktap
+    WORK=$BUILD/package KERNEL=${kernels%% *} "$TOP/tools/testing/harness.sh" package >"$results" 2>"$out/host/package.log" </dev/null || status=$?
     printf '\n# ended: %s\n# seconds %s\n' "$status" $((SECONDS - start)) >>"$results"
 }
 
@@ -351,9 +364,11 @@ without_guest() {
     mkdir -p "$out/host/results"
     # shellcheck disable=SC2053
     for name in host harness compile-fail; do if [[ $name == $T ]]; then echo $name; fi; done >"$out/host/expected"
+    if wants_package; then echo package >>"$out/host/expected"; fi
     host_tests
     harness_tests
     compile_fail_tests
+    package_tests
     host_done=yes
 }
 

@@ -544,7 +544,7 @@ pub(crate) struct UmadFiles;
 impl Files for UmadFiles {
     type Class = Mads;
     type Open = File;
-    const OWNER: &'static ThisModule = &crate::THIS_MODULE;
+    const OWNER: &'static ThisModule = rdma::this_module!();
 
     fn open(port: &Arc<Port>, _how: Opening) -> Result<Arc<File>> {
         let mut state = port.state.lock();

@@ -24,7 +24,7 @@ pub(crate) struct Issm(Arc<Port>);
 impl Files for IssmFiles {
     type Class = Mads;
     type Open = Issm;
-    const OWNER: &'static ThisModule = &crate::THIS_MODULE;
+    const OWNER: &'static ThisModule = rdma::this_module!();
 
     fn open(port: &Arc<Port>, how: Opening) -> Result<Arc<Issm>> {
         let open = Arc::new(Issm(port.clone()), GFP_KERNEL)?;

@@ -47,7 +47,7 @@ pub(crate) fn errno(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Invalid => EINVAL,
         Refusal::NotSupported => crate::edge::unsupported(),
-        Refusal::NoProtocol => crate::edge::no_protocol(),
+        Refusal::NoProtocol => rdma::errno::eprotonosupport(),
         Refusal::NoSpace => ENOSPC,
         Refusal::Fault => EFAULT,
         Refusal::Exists => EEXIST,

@@ -36,15 +36,3 @@ pub(crate) mod object;
 pub(crate) mod user;
 
 pub(crate) use rdma::provider::unsupported;
-
-/// `EPROTONOSUPPORT`, which the kernel crate does not have.
-pub(crate) fn no_protocol() -> kernel::error::Error {
-    // CAST, OVERFLOW: A small number.
-    kernel::error::Error::from_errno(-(rdma::bindings::EPROTONOSUPPORT as i32))
-}
-
-/// `ENOMSG`, which the kernel crate does not have.
-pub(crate) fn no_message() -> kernel::error::Error {
-    // CAST, OVERFLOW: A small number.
-    kernel::error::Error::from_errno(-(rdma::bindings::ENOMSG as i32))
-}

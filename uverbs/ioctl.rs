@@ -40,7 +40,7 @@ pub(crate) fn ioctl(file: &UFile, cmd: u32, from: Address) -> Result {
         return Err(EINVAL);
     }
     let method = node.api().method(header.object, header.method);
-    let method = method.ok_or(crate::edge::no_protocol())?;
+    let method = method.ok_or(rdma::errno::eprotonosupport())?;
     frame::run(method, file, from.after(HEADER), |frame| {
         call(frame, method, header.attributes)
     })
@@ -72,7 +72,7 @@ fn call(frame: &mut Frame<'_>, method: &Method, count: u16) -> Result {
         Ok(())
     });
     // Only for a method that there is not.
-    if result == Err(crate::edge::no_protocol()) {
+    if result == Err(rdma::errno::eprotonosupport()) {
         return Err(EINVAL);
     }
     result

@@ -10,8 +10,8 @@ use super::edge::Asker;
 use super::edge::DevAddr;
 use super::edge::Socket;
 use super::netdev_of_gid;
+use super::request::Request;
 use super::INFINIBAND;
-use crate::errno::eaddrnotavail;
 use crate::netlink;
 use crate::proto::nla;
 use crate::proto::nla::Full;
@@ -24,6 +24,7 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::rcu;
 use rdma::bindings;
+use rdma::errno::eaddrnotavail;
 use rdma::net::route::Route;
 use rdma::net::AddrPair;
 use rdma::net::Net;
@@ -103,10 +104,9 @@ impl Bound<'_> {
     }
 }
 
-/// Tries once to resolve `to`, which must be of the source's family. `seq` identifies the request
-/// to user space. May sleep.
-pub(super) fn attempt(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Outcome<Error> {
-    let found = find(asker, source, to, seq);
+/// Tries once to resolve the destination of a request. May sleep.
+pub(super) fn attempt(asker: &Asker, source: &mut Source, request: &Request) -> Outcome<Error> {
+    let found = find(asker, source, request);
     if asker.is_by_gid() {
         // Callers of requests by GID expect the initial namespace and no bound device.
         let addr = asker.addr();
@@ -122,8 +122,9 @@ pub(super) fn attempt(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) 
 
 /// Fills in the source and, if it is known, the destination. Returns whether it is known. May
 /// sleep.
-fn find(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Result<bool> {
+fn find(asker: &Asker, source: &mut Source, request: &Request) -> Result<bool> {
     let addr = asker.addr();
+    let to = request.to();
     let Some(net) = addr.net() else {
         pr_warn_once!("an address without a namespace is not resolved\n");
         return Err(EINVAL);
@@ -172,10 +173,10 @@ fn find(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Result<bool
         return Ok(true);
     }
     if gateway && on_infiniband {
-        ask_user(addr.bound_dev_if(), to, seq)?;
+        ask_user(addr.bound_dev_if(), to, request.seq())?;
         return Ok(false);
     }
-    Ok(match neighbour(&route, to) {
+    Ok(match neighbour(&route, request) {
         Some(at) => {
             addr.set_destination(at);
             true
@@ -184,9 +185,18 @@ fn find(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Result<bool
     })
 }
 
-/// Returns the link-layer address of the next hop; probes the neighbour if it is not known.
-fn neighbour(route: &Route, to: IpAddr) -> Option<[u8; 32]> {
-    let neighbour = route.neighbour(to)?;
+/// Returns the link-layer address of the next hop. If it is not known, the request is woken when it
+/// is, and the neighbour is probed.
+fn neighbour(route: &Route, request: &Request) -> Option<[u8; 32]> {
+    let Some(neighbour) = route.neighbour(request.to()) else {
+        request.watch(None);
+        return None;
+    };
+    if let Some(at) = neighbour.address() {
+        return Some(at);
+    }
+    // Look again after that: it may have become known before the request was in the list.
+    request.watch(Some(neighbour.id()));
     let at = neighbour.address();
     if at.is_none() {
         neighbour.probe();

@@ -9,11 +9,13 @@
 use super::attempt;
 use super::attempt::Source;
 use super::edge::Asker;
-use crate::errno::ecanceled;
 use crate::netlink;
 use crate::proto::resolve;
+use crate::proto::resolve::table;
+use crate::proto::resolve::table::Entry;
+use crate::proto::resolve::table::Heads;
+use crate::proto::resolve::table::Slot;
 use crate::proto::resolve::Cancelled;
-use crate::proto::resolve::Entry;
 use crate::proto::resolve::Life;
 use crate::proto::resolve::Next;
 use crate::proto::resolve::Outcome;
@@ -33,6 +35,8 @@ use kernel::time::Instant;
 use kernel::time::Monotonic;
 use kernel::workqueue::DelayedWork;
 use kernel::workqueue::WorkItem;
+use rdma::errno::ecanceled;
+use rdma::net::neighbour::NeighbourId;
 use rdma::sync::bh;
 use rdma::sync::init_once;
 use rdma::workqueue::Delayed;
@@ -43,9 +47,18 @@ use rdma::workqueue::QueueOptions;
 /// GID in a response from user space.
 type Gid = [u8; 16];
 
+type Slots = KVVec<Slot<Gid, Arc<Request>, NeighbourId>>;
+type Table = table::Table<Slots, KVVec<Heads>>;
+
+impl table::Neighbour for NeighbourId {
+    fn hash(&self) -> u64 {
+        NeighbourId::hash(self)
+    }
+}
+
 rdma::global_lock! {
     // SAFETY: `Subsystem::new` initialises it once, before requests are possible.
-    unsafe(uninit) static TABLE: SpinLock<KVec<Entry<Gid, Arc<Request>>>> = KVec::new();
+    unsafe(uninit) static TABLE: SpinLock<Table> = Table::new(KVVec::new(), KVVec::new());
 }
 
 rdma::global_lock! {
@@ -58,7 +71,7 @@ rdma::global_lock! {
 static LAST: Atomic<u64> = Atomic::<u64>::new(0);
 
 /// Runs `f` on the locked request table. Bottom halves are off: neighbours also change in softirq.
-fn with_table<R>(f: impl FnOnce(&mut KVec<Entry<Gid, Arc<Request>>>) -> R) -> R {
+fn with_table<R>(f: impl FnOnce(&mut Table) -> R) -> R {
     let _bh = bh::disable();
     // A local so that the lock is dropped before `_bh`: temporaries of a tail expression live
     // longer.
@@ -89,7 +102,8 @@ impl Subsystem {
 impl Drop for Subsystem {
     fn drop(&mut self) {
         // Statics are not dropped, so free the table's memory here.
-        let table = with_table(|table| core::mem::replace(table, KVec::new()));
+        let table =
+            with_table(|table| core::mem::replace(table, Table::new(KVVec::new(), KVVec::new())));
         // Users hold a module reference and cancel their requests before they drop it.
         kernel::warn_on!(!table.is_empty());
         drop(QUEUE.lock().take());
@@ -105,8 +119,10 @@ struct Asked {
 
 /// An address resolution request.
 #[pin_data]
-struct Request {
+pub(super) struct Request {
     id: u64,
+    /// Slot in the table; changed only by `insert`.
+    at: Atomic<u32>,
     /// Destination address; same family as the source.
     to: IpAddr,
     queue: QueueLease,
@@ -154,10 +170,25 @@ impl Request {
     fn attempt(&self, asked: &mut Asked) -> Outcome<Error> {
         let Asked { source, asker } = asked;
         match asker {
-            // CAST: user space gets the low 32 bits of the ID.
-            Some(asker) => attempt::attempt(asker, source, self.to, self.id as u32),
+            Some(asker) => attempt::attempt(asker, source, self),
             None => Outcome::Failed(ecanceled()),
         }
+    }
+
+    /// Destination address; same family as the source.
+    pub(super) fn to(&self) -> IpAddr {
+        self.to
+    }
+
+    /// Number of the request in messages to user space.
+    pub(super) fn seq(&self) -> u32 {
+        // CAST: user space gets the low 32 bits of the ID.
+        self.id as u32
+    }
+
+    /// From now on the request is woken when this neighbour becomes known; `None` for any.
+    pub(super) fn watch(&self, neighbour: Option<NeighbourId>) {
+        with_table(|table| table.watch(self.at.load(Relaxed), self.id, neighbour));
     }
 
     fn tell(&self, verdict: Verdict<Error, Gid>) {
@@ -178,11 +209,14 @@ impl Request {
             };
             asker.tell(result, source);
         }
-        let gone = with_table(|table| {
-            let at = resolve::find(table, self.id)?;
-            take(table, at)
-        });
-        // `None` if the request was cancelled. Drops the reference outside the lock.
+        // Nothing if the request was cancelled.
+        self.leave();
+    }
+
+    /// Removes the request from the table, if it is there.
+    fn leave(&self) {
+        let gone = with_table(|table| table.remove(self.at.load(Relaxed), self.id));
+        // Drop the reference outside the lock.
         drop(gone);
     }
 
@@ -194,8 +228,8 @@ impl Request {
     /// Runs `f` on the request's state; returns `None` if it is not in the table.
     fn with_life<R>(&self, f: impl FnOnce(&mut Life<Gid>) -> R) -> Option<R> {
         with_table(|table| {
-            let at = resolve::find(table, self.id)?;
-            table.get_mut(at).map(|entry| f(&mut entry.life))
+            let entry = table.get(self.at.load(Relaxed), self.id)?;
+            Some(f(&mut entry.life))
         })
     }
 }
@@ -227,52 +261,37 @@ impl WorkItem for Request {
     }
 }
 
-/// Removes a request from the table. The last entry takes its place, as the order does not matter.
-fn take(table: &mut KVec<Entry<Gid, Arc<Request>>>, at: usize) -> Option<Entry<Gid, Arc<Request>>> {
-    if at >= table.len() {
-        return None;
-    }
-    let last = table.pop()?;
-    match table.get_mut(at) {
-        Some(place) => Some(core::mem::replace(place, last)),
-        None => Some(last),
-    }
-}
-
 /// Adds a request to the table. May sleep.
 fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
+    let mut entry = Entry {
+        id: request.id,
+        key,
+        handle: request.clone(),
+        life,
+        waits_for: None,
+    };
     loop {
-        let len = with_table(|table| table.len());
+        let put = with_table(|table| {
+            table
+                .insert(entry)
+                .map(|slot| request.at.store(slot, Relaxed))
+                .map_err(|entry| (entry, table.capacity()))
+        });
+        let (back, full) = match put {
+            Ok(()) => return Ok(()),
+            Err(full) => full,
+        };
+        entry = back;
         // Memory cannot be allocated under the lock. The capacity doubles, so this is rare.
-        let mut room = KVec::new();
-        if with_table(|table| table.len() == table.capacity()) {
-            let wanted = len.saturating_mul(2).max(16);
-            room = KVec::with_capacity(wanted, GFP_KERNEL)?;
+        let wanted = full.saturating_mul(2).max(16);
+        let mut slots = Slots::with_capacity(wanted, GFP_KERNEL)?;
+        let mut heads = KVVec::with_capacity(wanted, GFP_KERNEL)?;
+        for _ in 0..wanted {
+            slots.push(Slot::new(), GFP_KERNEL)?;
+            heads.push(Heads::EMPTY, GFP_KERNEL)?;
         }
-        let mut entry = Some(Entry {
-            id: request.id,
-            key,
-            handle: request.clone(),
-            life,
-        });
-        with_table(|table| {
-            if table.len() < room.capacity() && table.capacity() < room.capacity() {
-                core::mem::swap(table, &mut room);
-                for each in room.drain_all() {
-                    // The new capacity exceeds the number of entries.
-                    let _ = table.push_within_capacity(each);
-                }
-            }
-            if table.len() == table.capacity() {
-                return;
-            }
-            if let Some(entry) = entry.take() {
-                let _ = table.push_within_capacity(entry);
-            }
-        });
-        if entry.is_none() {
-            return Ok(());
-        }
+        // Another task may have been faster. Drop what is not used outside the lock.
+        let _old = with_table(|table| table.grow(slots, heads));
     }
 }
 
@@ -292,6 +311,7 @@ pub(super) fn ask(source: Source, to: IpAddr, asker: Asker, patience: u64) -> Re
     let request = Arc::pin_init(
         pin_init!(Request {
             id: LAST.fetch_add(1, Relaxed).wrapping_add(1),
+            at: Atomic::new(u32::MAX),
             to,
             queue,
             since: Instant::now(),
@@ -315,11 +335,7 @@ pub(super) fn ask(source: Source, to: IpAddr, asker: Asker, patience: u64) -> Re
     });
     match started {
         Some(Err(error)) => {
-            let gone = with_table(|table| {
-                let at = resolve::find(table, request.id)?;
-                take(table, at)
-            });
-            drop(gone);
+            request.leave();
             request.give_back();
             Err(error)
         }
@@ -335,10 +351,7 @@ pub(super) fn ask(source: Source, to: IpAddr, asker: Asker, patience: u64) -> Re
 pub(super) fn cancel(addr: usize) {
     let me = current();
     loop {
-        let found = with_table(|table| {
-            let (at, what) = resolve::cancel(table, addr, me)?;
-            Some((take(table, at)?, what))
-        });
+        let found = with_table(|table| table.cancel(addr, me));
         let Some((entry, what)) = found else { return };
         match what {
             Cancelled::Wait => drop(rdma::workqueue::cancel_delayed::<Request, 0>(&entry.handle)),
@@ -349,15 +362,9 @@ pub(super) fn cancel(addr: usize) {
     }
 }
 
-/// Wakes the requests that wait for a neighbour. Softirq or process context.
-pub(super) fn wake_all() {
-    with_table(|table| {
-        for entry in table.iter_mut() {
-            if entry.life.wake() {
-                entry.handle.schedule(0);
-            }
-        }
-    });
+/// Wakes the requests that wait for a neighbour, which became known. Softirq or process context.
+pub(super) fn wake(neighbour: NeighbourId) {
+    with_table(|table| table.wake(neighbour, |request| request.schedule(0)));
 }
 
 /// Handles a user program's response to a gateway request. Malformed responses, and responses that
@@ -373,7 +380,7 @@ pub(super) fn user_answer(answer: &netlink::Answer<'_>) {
 /// Passes the GID to the request with this sequence number. Returns whether there is one.
 fn answer(seq: u32, gid: Gid) -> bool {
     with_table(|table| {
-        let Some(entry) = resolve::find_answered(table, seq) else {
+        let Some(entry) = table.find_answered(seq) else {
             return false;
         };
         match entry.life.answer(gid) {

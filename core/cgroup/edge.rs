@@ -26,7 +26,7 @@ pub(super) fn set(device: &Device, on: bool) {
     unsafe {
         let device = &raw mut (*raw).cg_device;
         if on {
-            (*device).name = (&raw mut (*raw).name).cast();
+            bindings::rdma_helper_rdmacg_describe(raw);
             private::rdmacg_register_device(device);
         } else {
             private::rdmacg_unregister_device(device);

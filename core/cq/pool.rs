@@ -111,7 +111,7 @@ pub(super) fn get(
     let vectors = vectors(device);
     let (vector, last) = cq_pool::choose(hint, LAST.load(Relaxed), vectors);
     LAST.store(last, Relaxed);
-    let max = u32::try_from(device.max_cqe()).unwrap_or(0);
+    let max = device.max_cqe().get();
     let size = cq_pool::size(wanted, max).ok_or(EINVAL)?;
     loop {
         let claimed = Pools::lock(device).find(index, |cq| claim(cq, vector, wanted));

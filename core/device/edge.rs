@@ -20,6 +20,7 @@ use kernel::workqueue::Queue;
 use rdma::bindings;
 use rdma::bindings::ib_device_ops as Ops;
 use rdma::edge::View;
+use rdma::features::DEVICE_OPS_WORDS;
 use rdma::net::Net;
 use rdma::sync::rcu;
 use rdma::workqueue::OwnedQueue;
@@ -238,9 +239,8 @@ rdma::c_struct! {
 const FIRST: usize = offset_of!(Ops, device_group) / size_of::<usize>();
 const WORDS: usize = size_of::<Ops>() / size_of::<usize>();
 
-// The number of words in the supported kernel. If it changes, check that the new fields are words,
-// too.
-const _: () = assert!(WORDS - FIRST == 141 && size_of::<Ops>() % size_of::<usize>() == 0);
+const _: () =
+    assert!(WORDS - FIRST == DEVICE_OPS_WORDS && size_of::<Ops>() % size_of::<usize>() == 0);
 
 /// Sets the methods of `into` that are unset from `from`. A driver that consists of several parts
 /// calls this for each.

@@ -18,7 +18,7 @@ use super::Device;
 use crate::edge::device::FwString;
 use crate::edge::device::PortData;
 use crate::edge::device::Unregistered;
-use crate::errno::eopnotsupp;
+use rdma::errno::eopnotsupp;
 
 /// Protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use rdma::bindings;
 use super::Device;
 use super::Registered;
 use crate::edge::device::SubDevice;
-use crate::errno::eopnotsupp;
+use rdma::errno::eopnotsupp;
 
 /// Subdevices of a device; in `State::subdevices`. A subdevice is not freed while it is in the
 /// list.

@@ -21,6 +21,7 @@ use kernel::types::Opaque;
 use kernel::workqueue::Work;
 use rdma::bindings;
 use rdma::edge::View;
+use rdma::features::init_slot;
 use rdma::net::Net;
 
 use super::device::CoreDevice;
@@ -134,7 +135,7 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
         }
         drop(KBox::from_raw((*raw).res.cast::<State>()));
         bindings::rdma_helper_ib_device_fini(raw);
-        bindings::rdma_helper_kfree_rcu(&raw mut (*raw).callback_head, raw.cast());
+        bindings::rdma_helper_kfree_rcu((&raw mut (*raw).callback_head).cast(), raw.cast());
     }
 }
 
@@ -211,7 +212,7 @@ impl Allocation {
             }
             let work = Work::<Device>::new(c"ib_unregister", kernel::static_lock_class!());
             let slot = (&raw mut (*device).unregistration_work).cast::<Work<Device>>();
-            let Ok(()) = work.__pinned_init(slot);
+            let Ok(()) = init_slot(slot, work);
             (*device).uverbs_cmd_mask = alloc::command_mask();
             init_core_device(
                 (&raw mut (*device).__bindgen_anon_1).cast(),

@@ -42,9 +42,9 @@ use super::client::ClientData;
 use crate::counter::edge::PortCounter;
 use crate::device::Device;
 use crate::device::Registered;
-use crate::errno::eopnotsupp;
 use crate::proto::names;
 use crate::stats;
+use rdma::errno::eopnotsupp;
 
 rdma::c_struct! {
     /// The fields of a device that only the core uses; [`rdma::edge::device::Device`] has others.

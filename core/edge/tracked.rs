@@ -4,6 +4,7 @@
 
 use super::cm::CmId;
 use super::counter::Counter;
+use super::uverbs::TrackedCompCntr;
 use super::uverbs::TrackedContext;
 use super::uverbs::TrackedDmah;
 use crate::restrack::Entry;
@@ -60,4 +61,5 @@ tracked! {
     Counter as Counter;
     Srq as Srq;
     TrackedDmah as Dmah;
+    TrackedCompCntr as CompCntr;
 }

@@ -8,6 +8,7 @@
 use crate::device::Device;
 use rdma::bindings;
 use rdma::edge::View;
+use rdma::features::ib_comp_cntr;
 
 rdma::c_struct! {
     /// A user context.
@@ -23,6 +24,15 @@ rdma::c_struct! {
     pub(crate) struct TrackedDmah: bindings::ib_dmah;
     fields {
         /// Written by `ib_uverbs` before the handle is added to restrack.
+        const device: Option<&Device>;
+    }
+}
+
+rdma::c_struct! {
+    /// A completion counter.
+    pub(crate) struct TrackedCompCntr: ib_comp_cntr;
+    fields {
+        /// Written by `ib_uverbs` before the counter is added to restrack.
         const device: Option<&Device>;
     }
 }

@@ -9,7 +9,6 @@ use core::net::IpAddr;
 
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::barrier::smp_mb;
 use kernel::sync::Arc;
 
 use super::edge::entry::ndev_id;
@@ -18,6 +17,7 @@ use super::Gids;
 use crate::device::Device;
 use crate::proto::gid_marks::Event;
 use crate::proto::gid_marks::Word;
+use rdma::features::smp_mb;
 use rdma::net::address_notifier::Change;
 use rdma::net::AddressEvents;
 use rdma::net::AddressNotifier;

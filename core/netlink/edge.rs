@@ -407,7 +407,7 @@ impl Handler {
     pub(super) fn start_dump(&self, message: &Incoming<'_>) -> Option<Result> {
         let mut control = bindings::netlink_dump_control {
             dump: Some(self.0.dump?),
-            module: crate::THIS_MODULE.as_ptr(),
+            module: rdma::this_module!().as_ptr(),
             ..Default::default()
         };
         let (skb, header) = (message.skb.as_ptr(), message.header.as_ptr());

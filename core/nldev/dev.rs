@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
+use rdma::features::NAME_WITH_NETNS;
 
 use super::edge;
 use super::edge::Links;
@@ -31,6 +32,7 @@ use crate::proto::nldev::dev::Protocol;
 use crate::proto::nldev::dev::Sys;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
+use rdma::errno::eopnotsupp;
 
 /// Snapshot of index and name of a device.
 pub(super) struct Who {
@@ -187,6 +189,9 @@ pub(super) fn set(request: &Request<'_>) -> Result {
     if let Some(name) = Text::<NAME_LEN>::of(&attrs, Attr::DevName) {
         if name.as_bytes().is_empty() {
             return Err(EINVAL);
+        }
+        if NAME_WITH_NETNS && attrs.has(Attr::NetNsFd) {
+            return Err(eopnotsupp());
         }
         return device::rename(&device, name.as_bytes());
     }

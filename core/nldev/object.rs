@@ -287,7 +287,7 @@ pub(super) fn put_raw(w: &mut Answer<'_>, kind: Kind, subject: &Subject<'_>) -> 
         Kind::Cq => edge::fill_res_cq_entry_raw(w, subject.object::<Cq>()?),
         Kind::Mr => edge::fill_res_mr_entry_raw(w, subject.object::<Mr>()?),
         Kind::Srq => edge::fill_res_srq_entry_raw(w, subject.object::<Srq>()?),
-        Kind::Pd | Kind::CmId | Kind::Ctx | Kind::Counter | Kind::Dmah => None,
+        Kind::Pd | Kind::CmId | Kind::Ctx | Kind::Counter | Kind::Dmah | Kind::CompCntr => None,
     };
     put.unwrap_or(Err(Entry::Failed(EINVAL)))
 }

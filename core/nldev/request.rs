@@ -75,7 +75,7 @@ impl<'a> Request<'a> {
     ///
     /// `EINVAL`; `ERANGE` for a value out of range, which most commands report as `EINVAL`.
     pub(super) fn parse(&self, bytes: &'a [u8], strictness: Strictness) -> Result<Attributes<'a>> {
-        let parsed = Attributes::parse(bytes, strictness);
+        let parsed = Attributes::parse(bytes, strictness, super::ATTRS);
         if parsed.is_ok() && nla::has_rest(bytes) {
             // Reported even if the request succeeds.
             self.explain(Why::Trailing.words());

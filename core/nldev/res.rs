@@ -6,6 +6,8 @@
 //! writes the attributes of each kind.
 
 use kernel::prelude::*;
+use rdma::features::max_comp_cntrs;
+use rdma::features::COMP_CNTR;
 
 use super::dev::Who;
 use super::object;
@@ -21,6 +23,7 @@ use crate::proto::nla::Strictness;
 use crate::proto::nldev::res;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
+use crate::restrack::kinds;
 use crate::restrack::Held;
 use crate::restrack::Kind;
 
@@ -79,10 +82,17 @@ fn put(
         (Form::Stat, Kind::Counter) => object::put_counter(w, subject),
         (Form::Stat, Kind::Mr) => object::put_mr_stat(w, subject),
         (Form::Raw, _) => object::put_raw(w, kind, subject),
-        (Form::Plain, Kind::Counter | Kind::Dmah)
+        (Form::Plain, Kind::Counter | Kind::Dmah | Kind::CompCntr)
         | (
             Form::Stat,
-            Kind::Pd | Kind::Cq | Kind::Qp | Kind::CmId | Kind::Ctx | Kind::Srq | Kind::Dmah,
+            Kind::Pd
+            | Kind::Cq
+            | Kind::Qp
+            | Kind::CmId
+            | Kind::Ctx
+            | Kind::Srq
+            | Kind::Dmah
+            | Kind::CompCntr,
         ) => Err(Entry::Failed(EINVAL)),
     }
 }
@@ -161,15 +171,27 @@ pub(super) fn list(dump: &mut Dump<'_>, kind: Kind, form: Form) -> Result {
     })
 }
 
+/// Returns how many objects of a kind a device can have; 0 if that is not known.
+fn most(device: &Device, kind: Kind) -> u32 {
+    match kind {
+        Kind::Pd => device.max_pd().get(),
+        Kind::Cq => device.max_cq().get(),
+        Kind::Qp => device.max_qp().get(),
+        Kind::Mr => device.max_mr().get(),
+        Kind::Srq => device.max_srq().get(),
+        Kind::CompCntr => max_comp_cntrs(device),
+        Kind::CmId | Kind::Ctx | Kind::Counter | Kind::Dmah => 0,
+    }
+}
+
 fn put_summary(w: &mut Answer<'_>, device: &Device, details: bool) -> Result {
     let who = Who::of(device);
-    let count = |kind| {
-        device
-            .slot::<crate::restrack::Tables>()
-            .of(kind)
-            .count(details)
+    let tables = device.slot::<crate::restrack::Tables>();
+    let number = |kind| res::Number {
+        now: tables.of(kind).count(details),
+        max: if COMP_CNTR { most(device, kind) } else { 0 },
     };
-    Ok(res::put_summary(w, &who.handle(), count)?)
+    Ok(res::put_summary(w, &who.handle(), kinds(), number)?)
 }
 
 /// `RDMA_NLDEV_CMD_RES_GET`: the number of objects of a device, by kind.

@@ -25,7 +25,6 @@ pub(crate) use self::out::Out;
 use self::driver::Driver;
 use crate::device::Device;
 use crate::edge::tracked::Tracked;
-use crate::errno::eopnotsupp;
 use crate::gid::GidRef;
 use crate::restrack::Entry;
 use crate::restrack::Kind;
@@ -45,6 +44,7 @@ pub(crate) use rdma::edge::object::UseCount;
 use rdma::edge::Init;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
+use rdma::errno::eopnotsupp;
 
 pub(crate) use rdma::edge::object::Bare;
 pub(crate) use rdma::edge::object::Given;

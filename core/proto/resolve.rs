@@ -16,8 +16,10 @@
 //! ```
 //!
 //! What happens during an attempt is not lost: a neighbour update causes another attempt, an answer
-//! of user space counts. Time is in milliseconds since the request was made. The caller keeps the
-//! entries, in any order, under one lock.
+//! of user space counts. Time is in milliseconds since the request was made. [`table`] keeps the
+//! requests, under one lock.
+
+pub mod table;
 
 /// Result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +183,7 @@ impl<A: Copy> Life<A> {
         self.phase = Phase::Over;
     }
 
-    /// Records a neighbour update, of any neighbour. Returns whether the worker must take its turn
+    /// Records that the neighbour became known. Returns whether the worker must take its turn
     /// at once.
     pub fn wake(&mut self) -> bool {
         match self.phase {
@@ -216,43 +218,4 @@ impl<A: Copy> Life<A> {
             Phase::Waiting | Phase::Trying | Phase::Telling(_) | Phase::Over => Cancelled::Wait,
         }
     }
-}
-
-/// A request in a table.
-#[derive(Debug)]
-pub struct Entry<A, H> {
-    /// Number of the request, unique.
-    pub id: u64,
-    /// Key by which the requester cancels it.
-    pub key: usize,
-    /// Handle of the worker.
-    pub handle: H,
-    /// State of the request.
-    pub life: Life<A>,
-}
-
-/// Returns the index of a request in a table, by its number.
-pub fn find<A, H>(entries: &[Entry<A, H>], id: u64) -> Option<usize> {
-    entries.iter().position(|entry| entry.id == id)
-}
-
-/// Returns the request that user space answers: its answers carry only the low 32 bits of the
-/// number.
-pub fn find_answered<A, H>(entries: &mut [Entry<A, H>], seq: u32) -> Option<&mut Entry<A, H>> {
-    // CAST: only the low half is compared.
-    entries.iter_mut().find(|entry| entry.id as u32 == seq)
-}
-
-/// Cancels the first request with this key. Returns its index and what is left to be done. The
-/// caller removes it from the table, and repeats the call until it returns `None`.
-pub fn cancel<A: Copy, H>(
-    entries: &mut [Entry<A, H>],
-    key: usize,
-    by: Task,
-) -> Option<(usize, Cancelled)> {
-    entries
-        .iter_mut()
-        .enumerate()
-        .find(|(_, entry)| entry.key == key)
-        .map(|(at, entry)| (at, entry.life.cancel(by)))
 }

@@ -27,11 +27,13 @@ pub enum Kind {
     Srq,
     /// DMA handle.
     Dmah,
+    /// Completion counter. Only kernels that have `struct ib_comp_cntr` have this kind.
+    CompCntr,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 10] = [
         Kind::Pd,
         Kind::Cq,
         Kind::Qp,
@@ -41,6 +43,7 @@ impl Kind {
         Kind::Counter,
         Kind::Srq,
         Kind::Dmah,
+        Kind::CompCntr,
     ];
 
     /// Name in the summary of `rdma res`; `None` for kinds that it does not list.
@@ -53,6 +56,7 @@ impl Kind {
             Self::Mr => Some("mr"),
             Self::Ctx => Some("ctx"),
             Self::Srq => Some("srq"),
+            Self::CompCntr => Some("comp_cntr"),
             Self::Counter | Self::Dmah => None,
         }
     }

@@ -11,9 +11,11 @@ use crate::device::Device;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::edge::In;
+use rdma::features::raw_limit;
+use rdma::features::RawLimit;
 
 fn kind(number: u32) -> Option<Kind> {
-    Kind::ALL.get(usize::try_from(number).ok()?).copied()
+    super::kinds().get(usize::try_from(number).ok()?).copied()
 }
 
 /// Initialises an entry. Any context.
@@ -60,13 +62,10 @@ fn set_parent(mut res: OwnerRef<'_>, parent: In<'_, Entry>) {
 
 /// Returns the number of objects of a kind. `details` includes objects that only the driver knows.
 /// Any context but hard interrupts.
-fn count(device: &Device, number: u32, details: bool) -> c_int {
+fn count(device: &Device, number: u32, details: bool) -> RawLimit {
     kind(number).map_or(0, |kind| {
-        let count = device
-            .slot::<crate::restrack::Tables>()
-            .of(kind)
-            .count(details);
-        c_int::try_from(count).unwrap_or(c_int::MAX)
+        let tables = device.slot::<crate::restrack::Tables>();
+        raw_limit(tables.of(kind).count(details))
     })
 }
 
@@ -100,7 +99,7 @@ rdma::export! {
     in rdma::bindings;
 
     /// See [`count`].
-    fn rdma_restrack_count(device: &Device, number: u32, details: bool) -> c_int = count;
+    fn rdma_restrack_count(device: &Device, number: u32, details: bool) -> RawLimit = count;
     /// See [`get`].
     fn rdma_restrack_get(res: &Entry) -> c_int = get;
     /// See [`put`].

@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::edge::cm::CmId;
 use crate::edge::counter::Counter;
 use crate::edge::tracked::Tracked;
+use crate::edge::uverbs::TrackedCompCntr;
 use crate::edge::uverbs::TrackedContext;
 use crate::edge::uverbs::TrackedDmah;
 use crate::proto::restrack::qp_id;
@@ -30,7 +31,9 @@ use rdma::edge::verbs::Srq;
 impl Entry {
     /// Kind of the object. `None` if C passed an unknown number.
     pub(crate) fn kind(&self) -> Option<Kind> {
-        Kind::ALL.get(usize::try_from(self.number()).ok()?).copied()
+        super::kinds()
+            .get(usize::try_from(self.number()).ok()?)
+            .copied()
     }
 
     /// Returns whether the kernel owns the object rather than a process.
@@ -60,6 +63,7 @@ impl Entry {
             Kind::Counter => Counter::of_entry(self)?.device(),
             Kind::Srq => Device::of(Srq::of_entry(self)?.dev()),
             Kind::Dmah => TrackedDmah::of_entry(self)?.device()?,
+            Kind::CompCntr => TrackedCompCntr::of_entry(self)?.device()?,
         })
     }
 
@@ -112,7 +116,8 @@ impl<'a> OwnerRef<'a> {
                     | Kind::Mr
                     | Kind::Ctx
                     | Kind::Srq
-                    | Kind::Dmah,
+                    | Kind::Dmah
+                    | Kind::CompCntr,
                 ) => self.add_next(),
             };
             if added.is_err() {

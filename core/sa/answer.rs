@@ -17,7 +17,6 @@ use super::edge::user::PathDone;
 use super::edge::user::ServiceDone;
 use super::group::Group;
 use super::port::Port;
-use crate::errno::enodata;
 use crate::mad::client;
 use crate::proto::sa::datagram::Header;
 use crate::proto::sa::datagram::DATAGRAM;
@@ -32,6 +31,7 @@ use crate::proto::sa::record::Service;
 use crate::proto::sa::wire::Parts;
 use crate::proto::sa::wire::Record;
 use crate::proto::sa::DATA;
+use rdma::errno::enodata;
 
 /// Record format of a path query and of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,8 +42,6 @@ use super::edge::user::User;
 use super::query::Query;
 use super::query::Question;
 use crate::device::Device;
-use crate::errno::eaddrnotavail;
-use crate::errno::enetreset;
 use crate::proto::gid::Gid;
 use crate::proto::sa::datagram::Attribute;
 use crate::proto::sa::datagram::Fabric;
@@ -56,6 +54,8 @@ use crate::proto::sa::group::Trouble;
 use crate::proto::sa::member::component;
 use crate::proto::sa::member::JoinState;
 use crate::proto::sa::member::Member as Record;
+use rdma::errno::eaddrnotavail;
+use rdma::errno::enetreset;
 
 /// Timeout of a query to the SA, in milliseconds.
 const TIMEOUT: u64 = 3_000;

@@ -548,9 +548,7 @@ pub(super) fn ask_driver(
     port: u32,
     fill: impl FnOnce(Lent<'_, bindings::ib_mad>),
 ) -> Result<Asked> {
-    // CAST, OVERFLOW: The constant is small. The kernel crate has no `ENOSYS`.
-    let no_agent = || Error::from_errno(-(bindings::ENOSYS as i32));
-    let process = device.ops().process_mad.ok_or_else(no_agent)?;
+    let process = device.ops().process_mad.ok_or_else(rdma::errno::enosys)?;
     let mut question = KBox::new(bindings::ib_mad::default(), GFP_KERNEL)?;
     let mut answer = KBox::new(bindings::ib_mad::default(), GFP_KERNEL)?;
     fill(Lent(&mut question));

@@ -4,7 +4,6 @@
 //! [`crate::cq`].
 
 use crate::device::Device;
-use crate::errno::eopnotsupp;
 use crate::object::tables::Context;
 use crate::object::tables::CqInit;
 use crate::object::tables::CqMake;
@@ -21,6 +20,7 @@ use crate::object::Owning;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::In;
+use rdma::errno::eopnotsupp;
 
 /// Creates a completion queue for a kernel consumer. May sleep.
 fn create(

@@ -5,7 +5,6 @@
 use super::edge::NetdevParams;
 use super::edge::Setup;
 use crate::device::Device;
-use crate::errno::eopnotsupp;
 use crate::proto::rates;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
@@ -16,6 +15,7 @@ use rdma::edge::object::Owned;
 use rdma::edge::Lent;
 use rdma::edge::OutParam;
 use rdma::edge::Passed;
+use rdma::errno::eopnotsupp;
 use rdma::net::rtnl;
 use rdma::net::NetDevice;
 

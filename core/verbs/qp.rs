@@ -132,7 +132,9 @@ pub(crate) fn destroy(qp: Given<Qp>, call: Option<&UserCall>) -> Result {
         security::destroy(&qp, || {
             counter::unbind_qp(&qp, qp.port());
             qp.destroy_qp(call)
-        })
+        })?;
+        qp.detach_comp_cntrs();
+        Ok(())
     })
 }
 
@@ -206,7 +208,7 @@ pub(crate) fn create_for_kernel(
         }
     }
     let sge = attr.max_send_sge();
-    let max_read = device.max_sge_rd() as u32;
+    let max_read = device.max_sge_rd().get();
     Qp::set_max_write_sge(&mut qp, sge);
     Qp::set_max_read_sge(&mut qp, sge.min(max_read));
     let integrity = bindings::ib_qp_create_flags_IB_QP_CREATE_INTEGRITY_EN as u32;

@@ -8,7 +8,6 @@ use super::edge::Headers;
 use crate::addr;
 use crate::device::Caps;
 use crate::device::Device;
-use crate::errno::eprototype;
 use crate::gid;
 use crate::gid::edge::raw;
 use crate::gid::GidRef;
@@ -32,6 +31,7 @@ use rdma::edge::wc::Wc;
 use rdma::edge::In;
 use rdma::edge::OutParam;
 use rdma::edge::Passed;
+use rdma::errno::eprototype;
 
 /// Source and destination GID of a packet with this network type.
 ///

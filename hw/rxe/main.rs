@@ -149,8 +149,11 @@ impl LinkOps for Link {
         let data = Rxe::new(&edge, faults, netdev)?;
         let dev = data.dev.clone();
         let guid = data.guid();
-        let mut device =
-            Unregistered::<Rxe>::new(rdma::resident!(), &THIS_MODULE, Ok::<Rxe, Error>(data))?;
+        let mut device = Unregistered::<Rxe>::new(
+            rdma::resident!(),
+            rdma::this_module!(),
+            Ok::<Rxe, Error>(data),
+        )?;
         device.set_node_guid(guid);
         device.set_comp_vectors(kernel::cpu::nr_cpu_ids());
         device.set_link(&LINK_SLOT);

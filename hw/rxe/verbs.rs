@@ -77,7 +77,7 @@ const PD_NUMBERS: core::ops::RangeInclusive<u32> = 1..=limits::MAX_PD;
 /// Sets fields that C declares as signed integers to limits that fit.
 macro_rules! set {
     ($attr:ident: $($field:ident = $limit:expr;)*) => {
-        $($attr.$field = i32::try_from($limit).unwrap_or(i32::MAX);)*
+        $($attr.$field = raw_limit($limit);)*
     };
 }
 

@@ -8,6 +8,8 @@ use kernel::alloc::Flags;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::View;
+use rdma::features::DMA_FROM_DEVICE;
+use rdma::features::DMA_TO_DEVICE;
 
 use crate::device::Device;
 
@@ -37,8 +39,8 @@ pub(super) enum Way {
 impl Way {
     const fn raw(self) -> bindings::dma_data_direction {
         match self {
-            Self::ToDevice => bindings::dma_data_direction_DMA_TO_DEVICE,
-            Self::FromDevice => bindings::dma_data_direction_DMA_FROM_DEVICE,
+            Self::ToDevice => DMA_TO_DEVICE,
+            Self::FromDevice => DMA_FROM_DEVICE,
         }
     }
 }

@@ -97,6 +97,18 @@ pub struct PollTable<'f> {
 }
 
 impl<'f> PollTable<'f> {
+    /// # Safety
+    ///
+    /// `file` and `table` are the arguments of a call of `poll` that has not returned, `table` may
+    /// be null, and the open file can be borrowed for `'f`.
+    pub(crate) unsafe fn new(file: *mut bindings::file, table: *mut bindings::poll_table) -> Self {
+        Self {
+            file,
+            table,
+            _open: PhantomData,
+        }
+    }
+
     /// Adds the poller to a wait queue.
     pub fn wait_at(&self, queue: &'f WaitQueue) {
         // SAFETY:

@@ -11,6 +11,7 @@ use super::verbs::Cq;
 use crate::bindings;
 use crate::edge::Passed;
 use crate::edge::View;
+use crate::features::Limit;
 use crate::sync::IrqLock;
 use kernel::ffi::c_int;
 
@@ -43,6 +44,8 @@ crate::c_struct! {
         const node_guid: u64, set_node_guid;
         /// System image GUID, in network byte order.
         const sys_image_guid at attrs.sys_image_guid: u64;
+        /// Time that the device takes to acknowledge (IBTA's exponent).
+        const ca_ack_delay at attrs.local_ca_ack_delay: u8;
         /// Type of a sub-device (`enum rdma_nl_dev_type`).
         const dev_type at type_: u32, set_dev_type;
         /// Origin of its name (`enum rdma_nl_name_assign_type`).
@@ -55,7 +58,7 @@ crate::c_struct! {
         /// Local key for all memory. For devices with `IBK_LOCAL_DMA_LKEY`.
         const local_dma_lkey: u32, set_local_dma_lkey;
         /// Maximum number of scatter list entries of an RDMA READ.
-        const max_sge_rd at attrs.max_sge_rd: c_int;
+        const max_sge_rd at attrs.max_sge_rd: Limit;
         /// Number of entries of an RDMA READ above which memory regions are faster; 0 for never.
         const max_sgl_rd at attrs.max_sgl_rd: u32;
         /// Maximum number of pages of a region for fast registration.
@@ -63,9 +66,19 @@ crate::c_struct! {
         /// Maximum number of pages of a region with protection information.
         const max_pi_reg_pages at attrs.max_pi_fast_reg_page_list_len: u32;
         /// Maximum number of work requests of a queue of a queue pair.
-        const max_qp_wr at attrs.max_qp_wr: c_int;
+        const max_qp_wr at attrs.max_qp_wr: Limit;
         /// Maximum number of entries of a completion queue.
-        const max_cqe at attrs.max_cqe: c_int;
+        const max_cqe at attrs.max_cqe: Limit;
+        /// Maximum number of protection domains.
+        const max_pd at attrs.max_pd: Limit;
+        /// Maximum number of completion queues.
+        const max_cq at attrs.max_cq: Limit;
+        /// Maximum number of queue pairs.
+        const max_qp at attrs.max_qp: Limit;
+        /// Maximum number of memory regions.
+        const max_mr at attrs.max_mr: Limit;
+        /// Maximum number of shared receive queues.
+        const max_srq at attrs.max_srq: Limit;
         /// Number of completion vectors.
         const num_comp_vectors: c_int, set_num_comp_vectors;
         /// Protects the pools of completion queues. Initialised with the device, as the pools are.

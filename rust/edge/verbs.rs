@@ -737,11 +737,17 @@ impl Qp {
         // do not move.
         unsafe {
             (*c).real_qp = c;
-            bindings::rdma_helper_qp_init_mr_lock(c);
+            bindings::rdma_helper_qp_init(c);
             bindings::INIT_LIST_HEAD(&raw mut (*c).rdma_mrs);
             bindings::INIT_LIST_HEAD(&raw mut (*c).sig_mrs);
             bindings::init_completion(&raw mut (*c).srq_completion);
         }
+    }
+
+    /// Gives the completion counters of a queue pair back, after the driver has destroyed its part.
+    pub fn detach_comp_cntrs(&self) {
+        // SAFETY: `set_up` has initialised the table of counters, and nobody attaches one any more.
+        unsafe { bindings::rdma_helper_qp_detach_comp_cntrs(self.raw()) };
     }
 
     /// Restores the completion queues, which some drivers replace with their own.

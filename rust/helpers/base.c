@@ -6,6 +6,7 @@
 #include <linux/list.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/nospec.h>
 #include <linux/refcount.h>
 #include <linux/sched/mm.h>
@@ -16,6 +17,11 @@
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 #include "helpers.h"
+
+#ifndef RDMA_HELPERS_INLINE
+/* Tells a file of ours from the C module of the same name: modinfo -F rust_rdma. */
+MODULE_INFO(rust_rdma, RDMA_VERSION);
+#endif
 
 void rdma_helper_cond_resched(void)
 {

@@ -88,6 +88,17 @@ bool rdma_helper_neigh_is_valid(const void *neigh)
 	return READ_ONCE(((const struct neighbour *)neigh)->nud_state) & NUD_VALID;
 }
 
+void rdma_helper_neigh_id(const void *neigh, unsigned long *net, u32 *ifindex, u32 *family,
+			  u8 (*address)[16])
+{
+	const struct neighbour *n = neigh;
+
+	*net = (unsigned long)dev_net(n->dev);
+	*ifindex = n->dev->ifindex;
+	*family = n->tbl->family;
+	memcpy(address, n->primary_key, min_t(u32, n->tbl->key_len, sizeof(*address)));
+}
+
 void rdma_helper_neigh_probe(void *neigh)
 {
 	neigh_event_send(neigh, NULL);

@@ -15,9 +15,25 @@ void *rdma_helper_zalloc_obj(struct ib_device *dev, size_t size, gfp_t gfp,
 	return rdma_zalloc_obj(dev, size, gfp, numa);
 }
 
-void rdma_helper_qp_init_mr_lock(struct ib_qp *qp)
+void rdma_helper_qp_init(struct ib_qp *qp)
 {
 	spin_lock_init(&qp->mr_lock);
+#ifdef RDMA_HAS_COMP_CNTR
+	xa_init(&qp->comp_cntrs);
+#endif
+}
+
+/* Detaches the completion counters from a queue pair that the driver has destroyed. */
+void rdma_helper_qp_detach_comp_cntrs(struct ib_qp *qp)
+{
+#ifdef RDMA_HAS_COMP_CNTR
+	struct ib_comp_cntr *counter;
+	unsigned long ops;
+
+	xa_for_each(&qp->comp_cntrs, ops, counter)
+		atomic_dec(&counter->usecnt);
+	xa_destroy(&qp->comp_cntrs);
+#endif
 }
 
 void rdma_helper_xrcd_init_rwsem(struct rw_semaphore *sem)

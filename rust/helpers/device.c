@@ -47,7 +47,8 @@ void rdma_helper_ib_port_data_init(struct ib_port_data *port)
 	INIT_HLIST_NODE(&port->ndev_hash_link);
 }
 
-void rdma_helper_kfree_rcu(struct rcu_head *head, void *ptr)
+/* The type of a head differs between kernels. */
+void rdma_helper_kfree_rcu(void *head, void *ptr)
 {
 	kvfree_call_rcu(head, ptr);
 }
@@ -131,6 +132,17 @@ void rdma_helper_unregister_pernet_device(struct pernet_operations *ops)
 void rdma_helper_dev_set_uevent_suppress(struct device *dev, bool on)
 {
 	dev_set_uevent_suppress(dev, on);
+}
+
+/* What the rdma cgroup controller shows of a device. */
+void rdma_helper_rdmacg_describe(struct ib_device *dev)
+{
+#ifdef CONFIG_CGROUP_RDMA
+	dev->cg_device.name = dev->name;
+#ifdef RDMA_HAS_CGROUP_INDEX
+	dev->cg_device.index = dev->index;
+#endif
+#endif
 }
 
 bool rdma_helper_dma_may_bounce(void)

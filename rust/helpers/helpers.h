@@ -63,6 +63,18 @@ bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
 void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
 void rdma_helper_list_del_init(struct list_head *entry);
 
+/* sysctl.c */
+struct ctl_table_header;
+
+struct ctl_table_header *rdma_helper_sysctl_register(const char *path, const char *name,
+						     int *number);
+void rdma_helper_sysctl_unregister(struct ctl_table_header *header);
+
+/* iwcm.c */
+struct sk_buff;
+
+struct sk_buff *rdma_helper_skb_copy_of(const void *data, unsigned int len);
+
 /* buffers.c */
 struct sk_buff;
 
@@ -366,7 +378,8 @@ struct rw_semaphore;
 
 void *rdma_helper_zalloc_obj(struct ib_device *dev, size_t size, gfp_t gfp,
 			     bool numa);
-void rdma_helper_qp_init_mr_lock(struct ib_qp *qp);
+void rdma_helper_qp_init(struct ib_qp *qp);
+void rdma_helper_qp_detach_comp_cntrs(struct ib_qp *qp);
 void rdma_helper_xrcd_init_rwsem(struct rw_semaphore *sem);
 void rdma_helper_qp_list_add(struct list_head *entry, struct list_head *head);
 void rdma_helper_qp_list_del(struct list_head *entry);
@@ -404,6 +417,8 @@ void *rdma_helper_neigh_lookup(const struct dst_entry *dst,
 bool rdma_helper_neigh_is_valid(const void *neigh);
 void rdma_helper_neigh_probe(void *neigh);
 void rdma_helper_neigh_addr(char *addr, void *neigh);
+void rdma_helper_neigh_id(const void *neigh, unsigned long *net, u32 *ifindex, u32 *family,
+			  u8 (*address)[16]);
 void rdma_helper_neigh_release(void *neigh);
 int rdma_helper_register_netevent(struct notifier_block *nb);
 void rdma_helper_unregister_netevent(struct notifier_block *nb);
@@ -433,7 +448,7 @@ extern bool rdma_netns_shared;
 void rdma_helper_ib_device_init(struct ib_device *dev);
 void rdma_helper_ib_device_fini(struct ib_device *dev);
 void rdma_helper_ib_port_data_init(struct ib_port_data *port);
-void rdma_helper_kfree_rcu(struct rcu_head *head, void *ptr);
+void rdma_helper_kfree_rcu(void *head, void *ptr);
 int rdma_helper_refcount_read(const refcount_t *count);
 bool rdma_helper_hlist_unhashed(const struct hlist_node *node);
 void rdma_helper_hlist_add_rcu(struct hlist_node *node, struct hlist_head *head);
@@ -451,6 +466,7 @@ struct net *rdma_helper_net_by_fd(int fd);
 int rdma_helper_register_pernet_device(struct pernet_operations *ops);
 void rdma_helper_unregister_pernet_device(struct pernet_operations *ops);
 void rdma_helper_dev_set_uevent_suppress(struct device *dev, bool on);
+void rdma_helper_rdmacg_describe(struct ib_device *dev);
 bool rdma_helper_dma_may_bounce(void);
 void rdma_helper_netdev_hold(struct net_device *dev, netdevice_tracker *tracker);
 void rdma_helper_netdev_put(struct net_device *dev, netdevice_tracker *tracker);
@@ -543,6 +559,22 @@ void rdma_helper_umad_trace(u32 which, u32 index, u32 port, void *header, void *
 int rdma_helper_mad_recv_grh(struct ib_mad_agent *agent, struct ib_mad_recv_wc *wc,
 			     struct rdma_helper_grh *grh);
 
+/* core_uverbs.c */
+struct ib_uverbs_dmabuf_file;
+
+void rdma_helper_dmabuf_revoke(struct ib_uverbs_dmabuf_file *file);
+
+/* cm.c, and the tracepoints in cm/trace.c */
+struct attribute_group;
+struct ib_cm_id;
+bool rdma_helper_cap_ib_cm(struct ib_device *dev, u32 port);
+bool rdma_helper_cap_opa_ah(struct ib_device *dev, u32 port);
+int rdma_helper_port_groups_add(struct ib_device *dev, u32 port,
+				const struct attribute_group **groups);
+void rdma_helper_port_groups_remove(struct ib_device *dev, u32 port,
+				    const struct attribute_group **groups);
+void rdma_helper_cm_trace(u32 which, const struct ib_cm_id *id, u32 a, u32 b, u32 c);
+
 /* uverbs_common.c */
 struct module;
 struct srcu_struct;
@@ -605,6 +637,7 @@ void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size);
 bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port);
 u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port);
 bool rdma_helper_may_run_on(unsigned int cpu);
+void rdma_helper_dmabuf_file_init(struct ib_uverbs_dmabuf_file *file);
 struct sg_table *rdma_helper_dma_buf_map(struct dma_buf_attachment *attachment,
 					 struct p2pdma_provider *provider,
 					 struct phys_vec *vec, u32 direction);
@@ -617,6 +650,75 @@ struct page *rdma_helper_zero_page(unsigned long address);
 void rdma_helper_get_page(struct page *page);
 bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port);
 bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port);
+
+/* cma.c */
+struct ib_pd;
+struct ib_qp_init_attr;
+struct rdma_cm_event;
+struct rdma_helper_cma_neigh {
+	const struct net *net;
+	int ifindex;
+	int family;
+	u32 len;
+	u8 addr[16];
+	u8 hardware[32];
+};
+u32 rdma_helper_cma_port(struct ib_device *device, u32 port);
+bool rdma_helper_cma_capable(int cap);
+void rdma_helper_cma_port_range(const struct net *net, int *low, int *high);
+bool rdma_helper_cma_v6_only(const struct net *net);
+bool rdma_helper_cma_route4(struct net_device *dev, __be32 saddr, __be32 daddr);
+bool rdma_helper_cma_route6(struct net_device *dev, const void *saddr, const void *daddr);
+int rdma_helper_cma_tc(const struct net_device *dev, u32 prio);
+u32 rdma_helper_cma_vlan_prio(struct net_device *dev, u32 prio);
+void rdma_helper_cma_neigh(const void *neigh, struct rdma_helper_cma_neigh *copy);
+
+/* cma/trace.c */
+void rdma_helper_cma_trace(u32 step, const void *id);
+void rdma_helper_cma_trace_attach(const void *id, const struct ib_device *device);
+void rdma_helper_cma_trace_qp(const void *id, const struct ib_pd *pd,
+			      const struct ib_qp_init_attr *attr, int result);
+void rdma_helper_cma_trace_request(const void *id, int event);
+void rdma_helper_cma_trace_event(const void *id, const struct rdma_cm_event *event);
+void rdma_helper_cma_trace_done(const void *id, const struct rdma_cm_event *event, int result);
+void rdma_helper_cma_trace_device(const struct ib_device *device, bool added);
+
+/* cmid.c */
+struct rdma_cm_id;
+struct sa_path_rec;
+
+enum {
+	RDMA_HELPER_CM_OTHER,
+	RDMA_HELPER_CM_IB,
+	RDMA_HELPER_CM_ROCE,
+	RDMA_HELPER_CM_IWARP,
+};
+
+/* What an id knows of its ends. GIDs are those that the addresses alone give. */
+struct rdma_helper_cm_route {
+	u8 src[128];
+	u8 dst[128];
+	u8 sgid[16];
+	u8 dgid[16];
+	u64 node_guid;
+	u32 index;
+	u32 port;
+	u32 paths;
+	u16 pkey;
+	u8 link;
+	bool has_device;
+};
+
+void rdma_helper_cm_route(struct rdma_cm_id *id, struct rdma_helper_cm_route *to);
+void rdma_helper_cm_pack_path(struct sa_path_rec *path, u8 *to);
+int rdma_helper_cm_set_path(struct rdma_cm_id *id, u8 *from);
+u32 rdma_helper_cm_services(struct rdma_cm_id *id, u8 *to, size_t room);
+
+/* misc.c */
+struct ib_client_nl_info;
+
+bool rdma_helper_opener_changed(struct file *file);
+void rdma_helper_nl_info_global(struct ib_client_nl_info *info, u64 abi, struct device *cdev);
 
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop

@@ -129,6 +129,14 @@ bool rdma_helper_may_run_on(unsigned int cpu)
 	return cpumask_test_cpu(cpu, current->cpus_ptr);
 }
 
+/* Initialises the lock of an exported DMA-buf, which ib_core takes, in kernels that have one. */
+void rdma_helper_dmabuf_file_init(struct ib_uverbs_dmabuf_file *file)
+{
+#ifdef RDMA_HAS_DMABUF_RELEASE_LOCK
+	mutex_init(&file->dmabuf_release_lock);
+#endif
+}
+
 struct sg_table *rdma_helper_dma_buf_map(struct dma_buf_attachment *attachment,
 					 struct p2pdma_provider *provider,
 					 struct phys_vec *vec, u32 direction)

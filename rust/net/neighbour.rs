@@ -144,7 +144,57 @@ impl Route {
 /// `0` is a neighbour, to which this owns a reference.
 pub struct Neighbour(NonNull<c_void>);
 
+/// Identifies a neighbour: namespace, network device and network address. A neighbour that is
+/// removed and comes back is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourId {
+    net: usize,
+    ifindex: u32,
+    family: u32,
+    address: [u8; 16],
+}
+
+impl NeighbourId {
+    /// # Safety
+    ///
+    /// `neighbour` must be valid.
+    unsafe fn of(neighbour: *const c_void) -> Self {
+        let mut id = Self {
+            net: 0,
+            ifindex: 0,
+            family: 0,
+            address: [0; 16],
+        };
+        // SAFETY: The neighbour is valid by this function's contract. The array has room for the
+        // address of either family, and the others are one number each.
+        unsafe {
+            bindings::rdma_helper_neigh_id(
+                neighbour,
+                &mut id.net,
+                &mut id.ifindex,
+                &mut id.family,
+                &mut id.address,
+            );
+        }
+        id
+    }
+
+    /// Returns a number that is the same for equal neighbours, for hash tables.
+    pub fn hash(&self) -> u64 {
+        let address = u128::from_ne_bytes(self.address);
+        // CAST: the halves; a `usize` has at most 64 bits.
+        let halves = (address as u64) ^ ((address >> 64) as u64).rotate_left(17);
+        halves ^ (self.net as u64).rotate_left(32) ^ u64::from(self.ifindex)
+    }
+}
+
 impl Neighbour {
+    /// Returns which neighbour this is.
+    pub fn id(&self) -> NeighbourId {
+        // SAFETY: The neighbour is valid (type invariant).
+        unsafe { NeighbourId::of(self.0.as_ptr()) }
+    }
+
     /// Returns the hardware address, if it is known.
     pub fn address(&self) -> Option<HardwareAddr> {
         let mut address: HardwareAddr = [0; 32];
@@ -223,7 +273,7 @@ impl Default for Changes {
 #[pin_data(PinnedDrop)]
 pub struct ChangeNotifier {
     changes: &'static Changes,
-    known: fn(),
+    known: fn(NeighbourId),
     #[pin]
     block: Opaque<bindings::notifier_block>,
     // The callback is the module's code.
@@ -245,7 +295,7 @@ impl ChangeNotifier {
     pub fn register(
         resident: Resident,
         changes: &'static Changes,
-        known: fn(),
+        known: fn(NeighbourId),
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             // Before the block: the callback may run while the block is being registered.
@@ -286,8 +336,11 @@ impl ChangeNotifier {
             };
             changes.note();
             // SAFETY: The event is of a neighbour, which is valid for the call.
-            if unsafe { bindings::rdma_helper_neigh_is_valid(info) } {
-                known();
+            let came = unsafe {
+                bindings::rdma_helper_neigh_is_valid(info).then(|| NeighbourId::of(info))
+            };
+            if let Some(neighbour) = came {
+                known(neighbour);
             }
         }
         0

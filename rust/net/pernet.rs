@@ -30,6 +30,7 @@ use super::device::CountedNet;
 use super::device::Net;
 use super::device::NetDevice;
 use crate::bindings;
+use crate::features::init_slot;
 use crate::module::Resident;
 
 /// Identifies one type of data. A static of the module that registers it, created by
@@ -275,7 +276,7 @@ impl<T: PernetData> Pernet<T> {
             // bytes, which do not move.
             unsafe {
                 let block = Self::block(net, T::slot().id());
-                init.__pinned_init((&raw mut (*block).data).cast::<T>())?;
+                init_slot((&raw mut (*block).data).cast::<T>(), init)?;
                 // INVARIANT: The data is initialised. Release: before a reader that finds it ready
                 // reads it.
                 (*block).ready.store(true, Release);

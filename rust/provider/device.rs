@@ -26,6 +26,7 @@ use super::Provider;
 use crate::bindings;
 use crate::edge::device::Device as Fields;
 use crate::edge::Writer;
+use crate::features::init_slot;
 use crate::link::LinkOps;
 use crate::link::LinkSlot;
 use crate::module::Resident;
@@ -360,7 +361,7 @@ impl<P: Provider> Unregistered<P> {
         let dev = unsafe { bindings::_ib_alloc_device(core::mem::size_of::<Device<P>>(), net) };
         let this = NonNull::new(dev.cast::<Device<P>>()).ok_or(ENOMEM)?;
         // SAFETY: The field is zeroed memory of the right size, which does not move.
-        if let Err(e) = unsafe { data.__pinned_init(&raw mut (*this.as_ptr()).data) } {
+        if let Err(e) = unsafe { init_slot(&raw mut (*this.as_ptr()).data, data) } {
             // SAFETY: The device is new and has no operations, so the data, which is not
             // initialised, is not dropped.
             unsafe { bindings::ib_dealloc_device(dev) };

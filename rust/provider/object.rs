@@ -30,6 +30,7 @@ use crate::bindings;
 use crate::edge::uverbs;
 use crate::edge::verbs;
 use crate::edge::View;
+use crate::features::init_slot;
 use core::convert::Infallible;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -166,7 +167,7 @@ impl<O: Object> New<'_, O> {
     pub(crate) unsafe fn init(&self, data: impl PinInit<<O as Parts>::Data, Infallible>) {
         // SAFETY: The field is uninitialised memory of the right size, which does not move until
         // `end` drops it.
-        match unsafe { data.__pinned_init(&raw mut (*layout::<O>(self.c.as_ptr())).data) } {
+        match unsafe { init_slot(&raw mut (*layout::<O>(self.c.as_ptr())).data, data) } {
             Ok(()) => (),
             Err(never) => match never {},
         }

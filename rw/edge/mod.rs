@@ -23,7 +23,6 @@ use self::regions::Pool;
 use self::regions::Prepared;
 use self::regions::Regions;
 use self::vector::Joined;
-use crate::errno::eopnotsupp;
 use crate::object::Object;
 use crate::object::Qp;
 use core::alloc::Layout;
@@ -47,6 +46,7 @@ use rdma::edge::Passed;
 use rdma::edge::Tied;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::errno::eopnotsupp;
 
 /// Returns the module parameter that forces registration. It may change at any time, atomically.
 pub(super) fn force_regions() -> bool {

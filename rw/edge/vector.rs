@@ -19,6 +19,7 @@ use rdma::edge::scatter::Piece;
 use rdma::edge::FromC;
 use rdma::edge::Tied;
 use rdma::edge::Within;
+use rdma::features::bvec_done;
 
 /// A part of a vector.
 ///
@@ -102,7 +103,7 @@ impl<'a> Vector<'a> {
 
     /// The parts of the entries that the vector covers.
     pub(in crate::rw) fn segments(&self) -> impl Iterator<Item = Segment> + 'a {
-        let (first, done) = (self.iter.bi_idx, self.iter.bi_bvec_done);
+        let (first, done) = (self.iter.bi_idx, bvec_done(&self.iter));
         rw_plan::segments(self.entries, first, done, self.bytes(), |entry| {
             entry.bv_len
         })

@@ -91,13 +91,12 @@ impl Provider for Softpair {
     fn query_device(_: &Device<Self>, attr: &mut DeviceAttr, _: &mut Udata<'_>) -> Result {
         attr.sys_image_guid = u64::from_ne_bytes(GUID);
         attr.max_mr_size = u64::MAX;
-        // CAST: the constants fit `i32`, which C uses for these fields.
-        attr.max_qp = MAX_QP as i32;
-        attr.max_qp_wr = MAX_WR as i32;
-        attr.max_cqe = MAX_CQE as i32;
-        attr.max_cq = i32::MAX;
-        attr.max_pd = i32::MAX;
-        attr.max_mr = i32::MAX;
+        attr.max_qp = raw_limit(MAX_QP);
+        attr.max_qp_wr = raw_limit(MAX_WR);
+        attr.max_cqe = raw_limit(MAX_CQE);
+        attr.max_cq = raw_limit(u32::MAX);
+        attr.max_pd = raw_limit(u32::MAX);
+        attr.max_mr = raw_limit(u32::MAX);
         attr.max_send_sge = 1;
         attr.max_recv_sge = 1;
         attr.max_pkeys = 1;

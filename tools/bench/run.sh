@@ -16,6 +16,8 @@
 # CORE=1 measures the cores, ib_core against ours, below the C driver (core.sh; icount).
 # VERBS=1 measures ib_uverbs and its support, the C modules against ours, on our core and driver
 # (guest.sh; icount).
+# CM=1 measures connections, the C modules of connection management against ours, on our core and
+# driver (cm.sh; icount).
 # A boot that fails gives no figures, and counts in the n/N of its rows. The exit status is 1 then.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tools/bench/about.sh"
@@ -41,6 +43,7 @@ measure() {
         c=ib_core,ib_umad,rdma_rxe
         settings="GRO= UD= VERBS=1 ROWS='^loop send 64 B$'"
         ;;
+    cm) c=ib_core,ib_umad,ib_uverbs,ib_uverbs_support,rdma_rxe ;;
     esac
     stacks="$c $against"
     [ "$against" != "$c" ] || stacks=$c
@@ -70,7 +73,7 @@ measure() {
         /src/Documentation/performance.md "$section" </dev/null || bad=1
 }
 
-if [ -n "${CORE:-}${VERBS:-}" ]; then export MEM=${MEM:-3G}; fi
+if [ -n "${CORE:-}${VERBS:-}${CM:-}" ]; then export MEM=${MEM:-3G}; fi
 export MEM=${MEM:-2G}
 if [ -n "${NETEM:-}" ]; then
     measure netem netem.sh icount
@@ -83,6 +86,8 @@ elif [ -n "${FAIR:-}" ]; then
     measure fair fair.sh "${MODES:-icount}"
 elif [ -n "${VERBS:-}" ]; then
     measure uverbs guest.sh "${MODES:-icount}"
+elif [ -n "${CM:-}" ]; then
+    measure cm cm.sh "${MODES:-icount}"
 elif [ -n "${CORE:-}" ]; then
     measure core core.sh "${MODES:-icount}"
 else

@@ -24,9 +24,9 @@ import sys
 
 TITLES = {"icount": "Instructions (one CPU, one instruction is one nanosecond of the guest)",
           "wall": "Wall clock (two CPUs, emulated)"}
-SECTIONS = ("bench", "gro", "ud", "netem", "fair", "core", "uverbs")
+SECTIONS = ("bench", "gro", "ud", "netem", "fair", "core", "uverbs", "cm")
 EVERYTHING = "hw/rxe core mad umem rust"
-PATHS = {"core": "core mad umem rust", "uverbs": "uverbs rust"}
+PATHS = {"core": "core mad umem rust", "uverbs": "uverbs rust", "cm": "cm iwcm cma ucma rust"}
 HEADER = "| case | unit | C | Rust | Rust against C |\n|---|---|---|---|---|"
 STAMP = re.compile(r"^Tree `([^`]+)`, kernel `([^`]+)` \(([^)]*)\), (\S+); boots: .*\.$", re.M)
 OLDER = "**Older than the code:** commits after this tree changed `{}`."

@@ -6,7 +6,7 @@ cd /share/tests || exit 1
 . ./reports.sh
 
 echo "Linux $(uname -r), modules loaded:"
-stack | awk '{ printf "  %-20s %s\n", $1, $2 }'
+rust-rdma-status --short | sed 's/^/  /'
 if ! two_nodes 4200; then
     echo "FAILED: the two nodes could not be set up"
     exit 1

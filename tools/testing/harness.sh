@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Tests of tools/ itself, as `make test T=harness`: the parts in harness/, or those that are
-# named as arguments. Prints KTAP. Works in build/harness.
+# named as arguments. Prints KTAP. Works in build/harness, or WORK=.
 here=$(dirname "$0")
 . "$here/../lib.sh"
 . "$here/guest/ktap.sh"
 set +e
 
-work=$BUILD/harness
+work=${WORK:-$BUILD/harness}
 rm -rf --one-file-system "$work"
 mkdir -p "$work/stubs" "$work/kdir/include/config" "$work/kdir/rust"
 

@@ -38,7 +38,7 @@ from typing import NamedTuple
 
 LINE = re.compile(r"^(ok|not ok)\b(?: \d+)?(?: -)? ?(.*)$")
 # The tests' drivers, which have no C peer: stage.sh adds them to every stack with modules of ours.
-TEST_DRIVERS = {"countdev", "fakeib", "fakeverbs"}
+TEST_DRIVERS = {"countdev", "fakeib", "fakeverbs", "iwstub"}
 FACT = re.compile(r"^# (?:(guest|modules): (.*)|(ended): (\d+)|(of node|seconds) (\d+))$")
 DIED = "the guest died or hung in this test"
 HOST = "host"

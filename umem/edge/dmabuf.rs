@@ -31,6 +31,7 @@ use rdma::edge::OfCall;
 use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::features::DMA_BIDIRECTIONAL;
 
 rdma::c_struct! {
     /// A reservation lock.
@@ -380,10 +381,7 @@ impl<'a> Held<'a> {
     pub(in super::super) fn map(&mut self) -> Result {
         // SAFETY: The attachment's lock is held: type invariant. The table exists until `unmap`.
         let table = from_err_ptr(unsafe {
-            bindings::dma_buf_map_attachment(
-                self.attach.raw(),
-                bindings::dma_data_direction_DMA_BIDIRECTIONAL,
-            )
+            bindings::dma_buf_map_attachment(self.attach.raw(), DMA_BIDIRECTIONAL)
         })?;
         // SAFETY: A mapped table, or null. `sgt` is read only through `self`, so no reference is
         // left when `unmap` borrows it mutably.
@@ -402,11 +400,7 @@ impl<'a> Held<'a> {
         self.state.set_part_nents(0);
         // SAFETY: The table is from `map`, and the lock is held: type invariant.
         unsafe {
-            bindings::dma_buf_unmap_attachment(
-                self.attach.raw(),
-                table.raw(),
-                bindings::dma_data_direction_DMA_BIDIRECTIONAL,
-            );
+            bindings::dma_buf_unmap_attachment(self.attach.raw(), table.raw(), DMA_BIDIRECTIONAL);
         }
         self.state.set_sgt(None);
     }

@@ -400,7 +400,7 @@ impl Node {
             ))?;
             let has_mmap = device.view().ops().mmap.is_some();
             bindings::cdev_init(cdev, super::file::operations(has_mmap));
-            (*cdev).owner = crate::THIS_MODULE.as_ptr();
+            (*cdev).owner = rdma::this_module!().as_ptr();
             // The client removes the node, or this function if it fails.
             nodes::add(device.view(), node)?;
             to_result(bindings::cdev_device_add(cdev, dev)).inspect_err(|_| nodes::remove(node))

@@ -638,7 +638,7 @@ struct Table<K>(PhantomData<K>);
 
 impl<K: EventFile> Table<K> {
     const OPERATIONS: bindings::file_operations = bindings::file_operations {
-        owner: crate::THIS_MODULE.as_ptr(),
+        owner: rdma::this_module!().as_ptr(),
         read: Some(Self::read),
         poll: Some(Self::poll),
         release: Some(bindings::uverbs_uobject_fd_release),

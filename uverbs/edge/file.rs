@@ -202,7 +202,7 @@ pub(crate) fn each(node: &CharDevice, mut act: impl FnMut(&UFile)) {
 /// The operations of files of nodes, with `mmap` if the driver has it.
 pub(super) fn operations(has_mmap: bool) -> &'static bindings::file_operations {
     const WITHOUT: bindings::file_operations = bindings::file_operations {
-        owner: crate::THIS_MODULE.as_ptr(),
+        owner: rdma::this_module!().as_ptr(),
         open: Some(open),
         release: Some(release),
         write: Some(write),

@@ -34,6 +34,7 @@ use rdma::edge::uverbs::UContext;
 use rdma::edge::uverbs::Uobject;
 use rdma::edge::FromC;
 use rdma::edge::View;
+use rdma::features::init_slot;
 
 /// A type of handles.
 pub(crate) trait Kind: Sized + 'static {
@@ -318,10 +319,7 @@ pub(super) unsafe fn made_beside<K: Kind>(uobject: *mut bindings::ib_uobject) {
     // SAFETY: The memory has the size of the structure (`NumberedType`, `FileType`), and is the
     // caller's.
     let Ok(()) = unsafe {
-        <_ as PinInit<K::Beside, core::convert::Infallible>>::__pinned_init(
-            K::beside(),
-            &raw mut (*place).beside,
-        )
+        init_slot::<K::Beside, core::convert::Infallible>(&raw mut (*place).beside, K::beside())
     };
 }
 

@@ -7,7 +7,6 @@
 //! `struct ib_uverbs_gid_entry` in `include/uapi/rdma/ib_user_ioctl_verbs.h`.
 
 use crate::api::errno;
-use crate::edge;
 use crate::edge::call::Call;
 use crate::edge::definitions::needs;
 use crate::edge::handle::New;
@@ -27,7 +26,6 @@ use crate::table::Tree;
 use crate::table::Write;
 use crate::table::UHW;
 use core::mem::offset_of;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::bindings::ib_device_attr;
@@ -43,6 +41,7 @@ use rdma::bindings::ib_uverbs_query_port;
 use rdma::bindings::ib_uverbs_query_port_resp;
 use rdma::bindings::ib_uverbs_query_port_resp_ex;
 use rdma::edge::device::Device;
+use rdma::features::limit_bits;
 
 const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_DEVICE;
 
@@ -308,12 +307,6 @@ fn query_context(call: &Call) -> Result {
     query.call(context, call)
 }
 
-/// A number that the kernel keeps in an `int`.
-fn number(number: c_int) -> u32 {
-    // CAST: Programs get the same bits.
-    number as u32
-}
-
 /// The attributes of a device, for programs.
 fn device_attributes(device: &Device, attr: &ib_device_attr) -> ib_uverbs_query_device_resp {
     ib_uverbs_query_device_resp {
@@ -325,36 +318,36 @@ fn device_attributes(device: &Device, attr: &ib_device_attr) -> ib_uverbs_query_
         vendor_id: attr.vendor_id,
         vendor_part_id: attr.vendor_part_id,
         hw_ver: attr.hw_ver,
-        max_qp: number(attr.max_qp),
-        max_qp_wr: number(attr.max_qp_wr),
+        max_qp: limit_bits(attr.max_qp),
+        max_qp_wr: limit_bits(attr.max_qp_wr),
         // CAST: The low half; the other one is in the extended answer.
         device_cap_flags: attr.device_cap_flags as u32,
-        max_sge: number(attr.max_send_sge.min(attr.max_recv_sge)),
-        max_sge_rd: number(attr.max_sge_rd),
-        max_cq: number(attr.max_cq),
-        max_cqe: number(attr.max_cqe),
-        max_mr: number(attr.max_mr),
-        max_pd: number(attr.max_pd),
-        max_qp_rd_atom: number(attr.max_qp_rd_atom),
-        max_ee_rd_atom: number(attr.max_ee_rd_atom),
-        max_res_rd_atom: number(attr.max_res_rd_atom),
-        max_qp_init_rd_atom: number(attr.max_qp_init_rd_atom),
-        max_ee_init_rd_atom: number(attr.max_ee_init_rd_atom),
+        max_sge: limit_bits(attr.max_send_sge.min(attr.max_recv_sge)),
+        max_sge_rd: limit_bits(attr.max_sge_rd),
+        max_cq: limit_bits(attr.max_cq),
+        max_cqe: limit_bits(attr.max_cqe),
+        max_mr: limit_bits(attr.max_mr),
+        max_pd: limit_bits(attr.max_pd),
+        max_qp_rd_atom: limit_bits(attr.max_qp_rd_atom),
+        max_ee_rd_atom: limit_bits(attr.max_ee_rd_atom),
+        max_res_rd_atom: limit_bits(attr.max_res_rd_atom),
+        max_qp_init_rd_atom: limit_bits(attr.max_qp_init_rd_atom),
+        max_ee_init_rd_atom: limit_bits(attr.max_ee_init_rd_atom),
         atomic_cap: attr.atomic_cap,
-        max_ee: number(attr.max_ee),
-        max_rdd: number(attr.max_rdd),
-        max_mw: number(attr.max_mw),
-        max_raw_ipv6_qp: number(attr.max_raw_ipv6_qp),
-        max_raw_ethy_qp: number(attr.max_raw_ethy_qp),
-        max_mcast_grp: number(attr.max_mcast_grp),
-        max_mcast_qp_attach: number(attr.max_mcast_qp_attach),
-        max_total_mcast_qp_attach: number(attr.max_total_mcast_qp_attach),
-        max_ah: number(attr.max_ah),
+        max_ee: limit_bits(attr.max_ee),
+        max_rdd: limit_bits(attr.max_rdd),
+        max_mw: limit_bits(attr.max_mw),
+        max_raw_ipv6_qp: limit_bits(attr.max_raw_ipv6_qp),
+        max_raw_ethy_qp: limit_bits(attr.max_raw_ethy_qp),
+        max_mcast_grp: limit_bits(attr.max_mcast_grp),
+        max_mcast_qp_attach: limit_bits(attr.max_mcast_qp_attach),
+        max_total_mcast_qp_attach: limit_bits(attr.max_total_mcast_qp_attach),
+        max_ah: limit_bits(attr.max_ah),
         max_fmr: 0,
         max_map_per_fmr: 0,
-        max_srq: number(attr.max_srq),
-        max_srq_wr: number(attr.max_srq_wr),
-        max_srq_sge: number(attr.max_srq_sge),
+        max_srq: limit_bits(attr.max_srq),
+        max_srq_wr: limit_bits(attr.max_srq_wr),
+        max_srq_sge: limit_bits(attr.max_srq_sge),
         max_pkeys: attr.max_pkeys,
         local_ca_ack_delay: attr.local_ca_ack_delay,
         phys_port_cnt: u8::try_from(device.phys_port_cnt()).unwrap_or(u8::MAX),
@@ -433,7 +426,8 @@ fn port_attributes(port: Port<'_>, attr: &ib_port_attr) -> ib_uverbs_query_port_
         max_msg_sz: attr.max_msg_sz,
         bad_pkey_cntr: attr.bad_pkey_cntr,
         qkey_viol_cntr: attr.qkey_viol_cntr,
-        gid_tbl_len: number(attr.gid_tbl_len),
+        // CAST: Programs get the same bits.
+        gid_tbl_len: attr.gid_tbl_len as u32,
         pkey_tbl_len: attr.pkey_tbl_len,
         lid: port.lid(attr.lid),
         sm_lid: port.lid(attr.sm_lid),
@@ -519,7 +513,7 @@ fn info_handles(call: &Call) -> Result {
     }
     let kind: u16 = call.constant(TYPE)?;
     if kind == ANY {
-        return Err(edge::no_message());
+        return Err(rdma::errno::enomsg());
     }
     let of = call.char_device().object(kind.into()).ok_or(ENOENT)?;
     // OVERFLOW: As above.

@@ -58,7 +58,7 @@ struct Right;
 impl Files for Right {
     type Class = Rights;
     type Open = ();
-    const OWNER: &'static ThisModule = &crate::THIS_MODULE;
+    const OWNER: &'static ThisModule = rdma::this_module!();
 
     fn open((): &(), _how: Opening) -> Result<Arc<()>> {
         Ok(Arc::new((), GFP_KERNEL)?)

@@ -5,7 +5,6 @@
 //! A marker is on the stack of the waiting task. C header: `include/rdma/ib_verbs.h`.
 
 use super::Polled;
-use crate::errno::eopnotsupp;
 use crate::object::outcome;
 use crate::object::Cq;
 use crate::object::Object;
@@ -20,6 +19,7 @@ use rdma::edge::FromC;
 use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::errno::eopnotsupp;
 use rdma::sync::Completion;
 
 /// One of the work queues of a queue pair.

@@ -10,7 +10,7 @@ use super::CLIENTS;
 use crate::device::Device;
 use crate::edge::client::request_client;
 use crate::edge::client::NlInfo;
-use crate::errno::eopnotsupp;
+use rdma::errno::eopnotsupp;
 
 /// Queries a client, by its name, for the data of `RDMA_NLDEV_CMD_GET_CHARDEV`: the character
 /// device for `device`, or its global one. Loads the client's module if there is no such client

@@ -72,7 +72,7 @@ impl Socket {
             bindings::__netlink_kernel_create(
                 net.as_raw(),
                 bindings::NETLINK_RDMA as c_int,
-                crate::THIS_MODULE.as_ptr(),
+                rdma::this_module!().as_ptr(),
                 &mut config,
             )
         };

@@ -158,10 +158,11 @@ attrs! {
     FrmrPoolsAgingPeriod = U32,
     FrmrPoolPinnedHandles = U32,
     FrmrPoolKeyKernelVendorKey = U64,
+    ResSummaryEntryMax = U64,
 }
 
-/// The first number without a name (`RDMA_NLDEV_ATTR_MAX`): length of a table of attributes by
-/// number.
+/// The first number without a name (`RDMA_NLDEV_ATTR_MAX` of the newest kernel): length of a table
+/// of attributes by number.
 pub const ATTR_MAX: usize = Attr::ALL.len() + 1;
 
 impl Attr {

@@ -228,10 +228,12 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Validates the bytes after the message header, or those of a nest.
-    pub fn parse(bytes: &'a [u8], strictness: Strictness) -> Result<Self, Refusal> {
+    /// Validates the bytes after the message header, or those of a nest. `types` is the first
+    /// attribute number that the kernel does not know: [`ATTR_MAX`] or less, since older kernels
+    /// know fewer.
+    pub fn parse(bytes: &'a [u8], strictness: Strictness, types: usize) -> Result<Self, Refusal> {
         let mut places = [0; ATTR_MAX];
-        super::nla::judge(bytes, strictness, attr::policy, ATTR_MAX, |at, attr| {
+        super::nla::judge(bytes, strictness, attr::policy, types, |at, attr| {
             // Messages are far shorter than `u32::MAX`.
             let at = u32::try_from(at.saturating_add(1)).unwrap_or(0);
             if let Some(place) = places.get_mut(usize::from(attr.attr)) {

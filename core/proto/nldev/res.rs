@@ -81,7 +81,7 @@ pub const fn table(kind: Kind) -> Option<Table> {
             Attr::StatCounterEntry,
             Attr::StatCounterId,
         ),
-        Kind::Dmah => return None,
+        Kind::Dmah | Kind::CompCntr => return None,
     };
     Some(Table {
         command,
@@ -91,22 +91,36 @@ pub const fn table(kind: Kind) -> Option<Table> {
     })
 }
 
-/// Writes the number of objects of each kind: `RDMA_NLDEV_CMD_RES_GET`.
+/// Number of objects of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number {
+    /// How many there are.
+    pub now: u32,
+    /// How many there can be; 0 if not known.
+    pub max: u32,
+}
+
+/// Writes the number of objects of each of `kinds`: `RDMA_NLDEV_CMD_RES_GET`.
 pub fn put_summary(
     w: &mut Writer<impl Sink>,
     handle: &Handle<'_>,
-    count: impl Fn(Kind) -> u32,
+    kinds: &[Kind],
+    number: impl Fn(Kind) -> Number,
 ) -> Result<(), Full> {
     handle.put(w)?;
-    let kinds = Kind::ALL
-        .into_iter()
-        .filter_map(|kind| Some((kind, kind.summary_name()?)));
+    let kinds = kinds
+        .iter()
+        .filter_map(|kind| Some((*kind, kind.summary_name()?)));
     w.nest_unmarked(Attr::ResSummary.raw(), |w| {
         for (kind, name) in kinds {
             w.nest_unmarked(Attr::ResSummaryEntry.raw(), |w| {
                 w.put_str(Attr::ResSummaryEntryName.raw(), name.as_bytes())?;
-                let count = u64::from(count(kind));
-                w.put_u64(Attr::ResSummaryEntryCurr.raw(), count, PAD)
+                let Number { now, max } = number(kind);
+                w.put_u64(Attr::ResSummaryEntryCurr.raw(), now.into(), PAD)?;
+                if max == 0 {
+                    return Ok(());
+                }
+                w.put_u64(Attr::ResSummaryEntryMax.raw(), max.into(), PAD)
             })?;
         }
         Ok::<(), Full>(())

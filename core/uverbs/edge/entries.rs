@@ -30,6 +30,7 @@ use rdma::edge::Reply;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::features::DMABUF_RELEASE_LOCK;
 use rdma::sync::Completion;
 use rdma::xarray::Lasting;
 
@@ -288,6 +289,11 @@ impl Dmabuf {
     /// Revokes a buffer of the list, and waits until all of its mappings are gone. May sleep.
     pub(in crate::uverbs) fn revoke(&self, _held: &Guard<'_, (), MutexBackend>) {
         let file = self.raw();
+        if DMABUF_RELEASE_LOCK {
+            // SAFETY: The buffer is in the list, which the held lock guards.
+            unsafe { bindings::rdma_helper_dmabuf_revoke(file.cast()) };
+            return;
+        }
         // SAFETY: A buffer in the list has a `struct dma_buf` with a reservation lock, which guards
         // `revoked`. The held lock guards the list.
         unsafe {

@@ -143,12 +143,13 @@ impl Provider for Fakeib {
         attr.kernel_cap_flags = bindings::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY.into();
         attr.page_size_cap = kernel::page::PAGE_SIZE as u64;
         attr.max_mr_size = u64::MAX;
-        // CAST: small constants, which C keeps in signed fields.
-        attr.max_qp = MAX_QP as i32;
-        attr.max_qp_wr = MAX_WR as i32;
-        attr.max_cqe = MAX_CQE as i32;
-        attr.max_send_sge = MAX_SGE as i32;
-        attr.max_recv_sge = MAX_SGE as i32;
+        // CAST: A small constant.
+        let sges = raw_limit(MAX_SGE as u32);
+        attr.max_qp = raw_limit(MAX_QP);
+        attr.max_qp_wr = raw_limit(MAX_WR);
+        attr.max_cqe = raw_limit(MAX_CQE);
+        attr.max_send_sge = sges;
+        attr.max_recv_sge = sges;
         attr.max_cq = 1 << 16;
         attr.max_pd = 1 << 16;
         attr.max_ah = 1 << 16;
@@ -159,7 +160,7 @@ impl Provider for Fakeib {
         attr.max_pkeys = PKEYS as u16;
         attr.max_qp_rd_atom = 16;
         attr.max_qp_init_rd_atom = 16;
-        attr.max_res_rd_atom = 16 * MAX_QP as i32;
+        attr.max_res_rd_atom = raw_limit(16 * MAX_QP);
         attr.local_ca_ack_delay = 15;
         Ok(())
     }
@@ -277,7 +278,7 @@ impl Provider for Fakeib {
             return Err(unsupported());
         }
         let mut below =
-            Unregistered::new(rdma::resident!(), &crate::THIS_MODULE, Ok(dev.below()?))?;
+            Unregistered::new(rdma::resident!(), rdma::this_module!(), Ok(dev.below()?))?;
         below.set_sub_device(kind);
         below.set_node_guid(dev.guid.to_be_bytes());
         below.set_local_dma_lkey(mem::DMA_KEY);

@@ -34,6 +34,7 @@ use crate::world::Adapter;
 use crate::world::World;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use rdma::features::param;
 use rdma::provider::Registration;
 use rdma::provider::Unregistered;
 
@@ -85,7 +86,7 @@ impl Drop for Owned {
 
 impl kernel::Module for FakeibModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let count = usize::try_from(*module_parameters::adapters.value())?;
+        let count = usize::try_from(param::<u32>(module_parameters::adapters.value()))?;
         if count == 0 || count > MAX_HOSTS {
             return Err(EINVAL);
         }

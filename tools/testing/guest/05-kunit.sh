@@ -52,6 +52,6 @@ for m in countdev fakeib fakeverbs; do check "$m loads" freshly $m; done
 # shellcheck disable=SC2086
 check "all of them unload" unloaded fakeverbs fakeib countdev softpair_check softpair $kunit_modules
 # What the tree builds, and no list above names.
-known="countdev fakeib fakeverbs ib_core ib_umad ib_uverbs ib_uverbs_support rdma_rxe softpair softpair_check $kunit_modules"
+known="countdev fakeib fakeverbs ib_cm ib_core ib_umad ib_uverbs ib_uverbs_support iw_cm iwstub rdma_rxe rdma_ucm softpair softpair_check $kunit_modules"
 check "no module is left out" same_words "$(basename -s .ko /lib/modules/"$(uname -r)"/updates/*.ko | xargs)" "$known"
 finish

@@ -12,20 +12,6 @@ two_siw() {
     for i in 1 2; do on $i rdma link del rxe$i && on $i rdma link add siw$i type siw netdev v$i || return; done
     on 1 ibv_devinfo -d siw1 | grep -q 'transport:.*iWARP'
 }
-# between SERVER-COMMAND -- CLIENT-COMMAND
-between() {
-    local server=() pid status=0
-    while [ "$1" != -- ]; do server+=("$1"); shift; done
-    shift
-    within 40 ip netns exec n2 "${server[@]}" >/tmp/siw2 2>&1 &
-    pid=$!
-    accepting 2 || status=1
-    within 40 ip netns exec n1 "$@" || status=$?
-    if [ $status != 0 ]; then kill $pid 2>/dev/null; fi
-    wait $pid || status=$?
-    [ $status = 0 ] || tail -n 5 /tmp/siw2
-    return $status
-}
 # A peer that is killed: the other one learns it, and both devices can go.
 killed() {
     local server client status=0
@@ -51,11 +37,11 @@ removed() {
 
 needs CONFIG_RDMA_SIW -- "iWARP"
 check "two nodes with siw" two_siw
-check "rping" between rping -s -a 10.0.1.2 -C 20 -V -- rping -c -a 10.0.1.2 -C 20 -V
-check "rping, large" between rping -s -a 10.0.1.2 -C 5 -V -S 60000 -- rping -c -a 10.0.1.2 -C 5 -V -S 60000
-check "rping over IPv6" between rping -s -a fd01::2 -C 5 -V -- rping -c -a fd01::2 -C 5 -V
-check "ib_write_bw through rdma_cm" between ib_write_bw -R -d siw2 -F -s 4096 -n 200 -- ib_write_bw -R -d siw1 -F -s 4096 -n 200 10.0.1.2
-check "ib_read_lat through rdma_cm" between ib_read_lat -R -d siw2 -F -s 64 -n 100 -- ib_read_lat -R -d siw1 -F -s 64 -n 100 10.0.1.2
+check "rping" meet 40 rping -s -a 10.0.1.2 -C 20 -V -- rping -c -a 10.0.1.2 -C 20 -V
+check "rping, large" meet 40 rping -s -a 10.0.1.2 -C 5 -V -S 60000 -- rping -c -a 10.0.1.2 -C 5 -V -S 60000
+check "rping over IPv6" meet 40 rping -s -a fd01::2 -C 5 -V -- rping -c -a fd01::2 -C 5 -V
+check "ib_write_bw through rdma_cm" meet 40 ib_write_bw -R -d siw2 -F -s 4096 -n 200 -- ib_write_bw -R -d siw1 -F -s 4096 -n 200 10.0.1.2
+check "ib_read_lat through rdma_cm" meet 40 ib_read_lat -R -d siw2 -F -s 64 -n 100 -- ib_read_lat -R -d siw1 -F -s 64 -n 100 10.0.1.2
 check "the peer is killed" killed
 check "both go, and the driver" removed
 finish

@@ -14,31 +14,42 @@ if [ -z "${DURATION:-}" ] && ! ours rdma_rxe; then
 fi
 seconds=${DURATION:-20}
 seed=${SEED:-$(date +%s)}
-RANDOM=$seed
 
 over() { [ -e /tmp/over ]; }
 did() { echo >>"/tmp/did.$1"; }
-times() { wc -l <"/tmp/did.$1" 2>/dev/null || echo 0; }
+times() { if [ -e "/tmp/did.$1" ]; then wc -l <"/tmp/did.$1"; else echo 0; fi; }
 wrong() { echo "$*" >>/tmp/wrong; }
 # nap MILLISECONDS: sleep for a random time up to this.
-nap() { sleep "$(printf '0.%03d' $((RANDOM % $1)))"; }
+nap() {
+    local ms=$((RANDOM % $1))
+    sleep "$(printf '0.%03d' $ms)"
+}
 
 # Threads of one process over both devices, or over one. It may be told that they are
 # gone, and it may die of it; it may not hang or miss a completion (9).
 verbs() { # DEVICE GID DEVICE GID SECONDS
-    within 60 races "$@" $RANDOM >/tmp/races.$BASHPID 2>&1
-    local status=$?
-    awk '/^queue pairs/ { print $3, $5, $7, $9 }' /tmp/races.$BASHPID >>/tmp/figures
+    local status=0 out=/tmp/races.$BASHPID
+    within 60 races "$@" $RANDOM >"$out" 2>&1 || status=$?
+    awk '/^queue pairs/ { print $3, $5, $7, $9 }' "$out" >>/tmp/figures
     case $status in
     0) did verbs ;;
-    9 | 124 | 137) wrong "races ended with $status: $(tail -n 1 /tmp/races.$BASHPID)" ;;
+    9 | 124 | 137) wrong "races ended with $status: $(tail -n 1 "$out")" ;;
     *) did verbs-cut-off; sleep 0.2 ;;
     esac
 }
+# no_gid LOOP: what is there where a GID is not found, as the loop sees it.
+no_gid() {
+    did no-gid
+    for i in 1 2; do
+        on $i ip -br addr show dev v$i
+        on $i grep -H : "/sys/class/infiniband/rxe$i/ports/1/gids/"{0..3}
+    done >"/tmp/no-gid.$1" 2>&1
+    sleep 0.1
+}
 verbs_loop() {
-    local g1 g2
+    local g1 g2 i
     while ! over; do
-        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { sleep 0.1; continue; }
+        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { no_gid verbs; continue; }
         if [ $((RANDOM % 2)) = 0 ]; then verbs rxe1 "$g1" rxe2 "$g2" 3; else verbs rxe1 "$g1" rxe1 "$g1" 3; fi
     done
 }
@@ -46,16 +57,20 @@ verbs_loop() {
 # Sequence numbers begin anywhere: a device that was added again gives the same queue pair
 # numbers, and what is still on its way to the old one would be taken by the new.
 # A verified transfer whose ends are stopped for a while, or killed.
+step() { echo "$SECONDS s: $*" >/tmp/peers-step; }
 peers_loop() {
-    local a b g1 g2 who status
+    local a b g1 g2 i who status
     while ! over; do
-        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { sleep 0.1; continue; }
+        step "looks for GIDs"
+        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { no_gid peers; continue; }
         rm -f /tmp/peers
+        step "starts both ends"
         timeout -k 5 $((40 * SCALE)) xfer -d rxe2 -g "$g2" -c /tmp/peers -s -p $((RANDOM * 512)) -r 1000000 -T $impatience >/tmp/peer2 2>&1 &
         b=$!
-        for _ in $(seq 200); do if [ -S /tmp/peers ]; then break; fi; sleep 0.05; done
+        for _ in $(seq 200); do if [ -S /tmp/peers ] || not running $b; then break; fi; sleep 0.05; done
         timeout -k 5 $((40 * SCALE)) xfer -d rxe1 -g "$g1" -c /tmp/peers -p $((RANDOM * 512)) -r 1000000 -T $impatience >/tmp/peer1 2>&1 &
         a=$!
+        step "stops one"
         for _ in 1 2 3; do
             nap 999
             who=$a
@@ -63,10 +78,12 @@ peers_loop() {
             # The programs are the children of timeout.
             pkill -STOP -P $who 2>/dev/null && nap 999 && pkill -CONT -P $who 2>/dev/null && did stop
         done
+        step "kills both"
         pkill -KILL -P $a
         nap 300
         pkill -KILL -P $b
         did kill
+        step "waits for both"
         for who in $a $b; do
             wait $who
             status=$?
@@ -90,7 +107,7 @@ links_loop() {
         else
             on $i rdma link del rxe$i 2>/dev/null
             nap 200
-            on $i rdma link add rxe$i type rxe netdev v$i 2>/dev/null && did link
+            if on $i rdma link add rxe$i type rxe netdev v$i 2>/dev/null; then did link; else did not-added; fi
         fi
         sleep 1
     done
@@ -129,15 +146,22 @@ modules_loop() {
 
 # everything SECONDS [LEAST]: at least so long, and until it happened so often.
 everything() {
-    local actor pids=() end
-    rm -f /tmp/over /tmp/did.* /tmp/wrong /tmp/figures
+    local actor pids=() end n=0
+    rm -f /tmp/over /tmp/did.* /tmp/wrong /tmp/figures /tmp/no-gid.*
     two_nodes || return
     for actor in verbs peers links spaces modules; do
-        "${actor}_loop" >/dev/null 2>&1 &
+        # A subshell begins with numbers of its own.
+        n=$((n + 1))
+        { RANDOM=$((seed + n)) && "${actor}_loop" >/dev/null 2>&1; } &
         pids+=($!)
     done
     sleep "$1"
-    [ -z "${2:-}" ] || wait_until 60 all_happened "$2"
+    if [ -n "${2:-}" ] && ! wait_until 60 all_happened "$2"; then
+        {
+            echo "at $SECONDS s; the peers since $(cat /tmp/peers-step)"
+            tail -n 20 /tmp/no-gid.*
+        } >/tmp/why
+    fi
     touch /tmp/over
     end=$((SECONDS + 90 * SCALE))
     for actor in "${pids[@]}"; do
@@ -207,9 +231,10 @@ before=$(used_kb)
 least=1
 [ "$seconds" -lt 60 ] || least=2
 check "everything at once for $seconds s" everything "$seconds" $least
-note "cut off $(times verbs-cut-off) times, stops $(times stop), kills $(times kill), links $(times link), flaps $(times flap), namespaces $(times space), reloads $(times reload)"
+note "cut off $(times verbs-cut-off) times, stops $(times stop), kills $(times kill), verbs $(times verbs), links $(times link), not added $(times not-added), flaps $(times flap), namespaces $(times space), reloads $(times reload), GIDs not found $(times no-gid)"
 note "queue pairs, regions, resizes, completions: $(figures)"
-for what in $kinds; do check "it happened: $what" enough "$what" $least; done
+happened() { enough "$1" $least || { cat /tmp/why; return 1; }; }
+for what in $kinds; do check "it happened: $what" happened "$what"; done
 check "it happened: verbs" worked $((least > 1 ? 20 : 1))
 check "all devices removed, module unloaded" bare
 check "memory comes back" memory_back

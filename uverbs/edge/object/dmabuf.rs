@@ -40,6 +40,7 @@ use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::edge::uverbs::MmapEntry;
 use rdma::edge::View;
+use rdma::features::direction_number;
 use rdma::sync::Completion;
 
 rdma::c_struct! {
@@ -85,7 +86,7 @@ impl Beside {
 const _: () = {
     use private::ib_uverbs_dmabuf_file as C;
     assert!(offset_of!(C, uobj) == 0);
-    assert!(offset_of!(C, dmabuf) == size_of::<bindings::ib_uobject>());
+    assert!(offset_of!(C, dmabuf) >= size_of::<bindings::ib_uobject>());
     assert!(size_of::<C>() == size_of::<bindings::ib_uobject>() + WORDS * size_of::<u64>());
     assert!(offset_of!(Beside, complete) == WORDS * size_of::<u64>());
     assert!(align_of::<C>() <= align_of::<u64>() && align_of::<Handle<DmaBuf>>() >= 8);
@@ -198,6 +199,7 @@ pub(crate) fn export(new: New<'_, DmaBuf>, pgoff: u64) -> Result {
             &raw mut (*c).phys_vec,
             &raw mut (*c).provider,
         ))?;
+        bindings::rdma_helper_dmabuf_file_init(c.cast());
         bindings::init_completion(&raw mut (*c).comp);
         bindings::INIT_LIST_HEAD(&raw mut (*c).dmabufs_elm);
         (*c).phys_vec.len
@@ -206,7 +208,7 @@ pub(crate) fn export(new: New<'_, DmaBuf>, pgoff: u64) -> Result {
     let held = new.handle().keep().into_raw();
     let info = bindings::dma_buf_export_info {
         exp_name: c"ib_uverbs".as_char_ptr(),
-        owner: crate::THIS_MODULE.as_ptr(),
+        owner: rdma::this_module!().as_ptr(),
         ops: &raw const OPERATIONS.0,
         size,
         // CAST: A flag of `open`.
@@ -311,12 +313,6 @@ fn put(this: &Exported) {
     }
 }
 
-/// A direction of DMA as the helpers take it.
-fn number(direction: bindings::dma_data_direction) -> u32 {
-    // CAST: Reinterprets the bits.
-    direction as u32
-}
-
 /// The `attach` operation: only devices that can reach memory of other devices may attach.
 ///
 /// # Safety
@@ -371,7 +367,7 @@ unsafe extern "C" fn map(
             attachment,
             (*c).provider,
             &raw mut (*c).phys_vec,
-            number(direction),
+            direction_number(direction),
         );
         if from_err_ptr(table).is_ok() {
             this.refs().inc();
@@ -392,7 +388,7 @@ unsafe extern "C" fn unmap(
 ) {
     // SAFETY: This function's contract; an attachment keeps the buffer, whose file has the handle.
     let this = unsafe {
-        bindings::rdma_helper_dma_buf_unmap(attachment, table, number(direction));
+        bindings::rdma_helper_dma_buf_unmap(attachment, table, direction_number(direction));
         exported(handle_of((*attachment).dmabuf))
     };
     put(this);

@@ -25,5 +25,5 @@ type LocalModule = Plain;
 
 /// A notifier.
 pub fn notifier(changes: &'static Changes) -> impl PinInit<ChangeNotifier, Error> {
-    ChangeNotifier::register(rdma::resident!(), changes, || ())
+    ChangeNotifier::register(rdma::resident!(), changes, |_| ())
 }

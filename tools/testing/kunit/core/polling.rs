@@ -17,6 +17,7 @@ use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
 use rdma::bindings;
+use rdma::features;
 
 /// Completions that wait to be polled.
 static WAITING: Atomic<i32> = Atomic::<i32>::new(0);
@@ -377,8 +378,8 @@ impl List {
     }
 }
 
-const TO: bindings::dma_data_direction = bindings::dma_data_direction_DMA_TO_DEVICE;
-const FROM: bindings::dma_data_direction = bindings::dma_data_direction_DMA_FROM_DEVICE;
+const TO: bindings::dma_data_direction = features::DMA_TO_DEVICE;
+const FROM: bindings::dma_data_direction = features::DMA_FROM_DEVICE;
 
 /// Summary of a chain of requests: the number of each kind, and the remote bytes from the first one
 /// on.
@@ -728,11 +729,9 @@ mod tests {
         for (count, bytes, done, requests) in
             [(10, 40_000, 0, 3), (10, 4_000, 0, 1), (1, 96, 4000, 1)]
         {
-            let iter = bindings::bvec_iter {
-                bi_size: bytes,
-                bi_bvec_done: done,
-                ..Default::default()
-            };
+            let mut iter = bindings::bvec_iter::default();
+            iter.bi_size = bytes;
+            features::set_bvec_done(&mut iter, done);
             // SAFETY: All live until the transfer is destroyed.
             unsafe {
                 let entries = vector.as_ptr();

@@ -161,7 +161,7 @@ fn with_buffer(test: impl FnOnce(&Ground<'_>) -> Result) -> Result {
     let raw = KBox::into_raw(Exporter::new()?);
     let info = bindings::dma_buf_export_info {
         exp_name: c"rdma_kunit_umem".as_char_ptr(),
-        owner: crate::THIS_MODULE.as_ptr(),
+        owner: rdma::this_module!().as_ptr(),
         ops: &OPS,
         size: SIZE,
         flags: bindings::O_RDWR as c_int,

@@ -21,6 +21,21 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// Any number of 32 bits.
+    pub fn word(&mut self) -> u32 {
+        (self.any() >> 32) as u32
+    }
+
+    /// Any byte.
+    pub fn byte(&mut self) -> u8 {
+        (self.any() >> 56) as u8
+    }
+
+    /// Any bytes.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        bytes.fill_with(|| self.byte());
+    }
+
     /// A number below `n`, which is not zero.
     pub fn below(&mut self, n: usize) -> usize {
         (self.any() % n as u64) as usize
@@ -29,6 +44,11 @@ impl Rng {
     /// True once in `n` times.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
+    }
+
+    /// True in `n` of 1000 cases.
+    pub fn per_mille(&mut self, n: u32) -> bool {
+        self.any() % 1000 < u64::from(n)
     }
 
     /// One of these.

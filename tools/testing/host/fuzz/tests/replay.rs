@@ -40,6 +40,16 @@ fn rings() {
 }
 
 #[test]
+fn ucma() {
+    replay("ucma");
+}
+
+#[test]
 fn wire() {
     replay("wire");
+}
+
+#[test]
+fn cm() {
+    replay("cm");
 }

@@ -141,7 +141,7 @@ fn listed<T>(
 
 #[test]
 fn numbers_are_the_headers() {
-    assert_eq!(ATTR_MAX, 118);
+    assert_eq!(ATTR_MAX, 119);
     for (attr, number) in [
         (Attr::DevIndex, 1),
         (Attr::ResSummary, 15),
@@ -160,7 +160,8 @@ fn numbers_are_the_headers() {
     assert_eq!(policy(0), Policy::Unnamed);
     assert_eq!(policy(2), Policy::Text(64));
     assert_eq!(policy(33), Policy::AtLeast(128));
-    assert_eq!(policy(118), Policy::Unnamed);
+    assert_eq!(policy(118), Policy::U64);
+    assert_eq!(policy(119), Policy::Unnamed);
     let known: Vec<u16> = (0..1024)
         .filter(|raw| Command::from_type(5 << 10 | raw).is_some())
         .collect();
@@ -272,14 +273,51 @@ fn attributes_that_soft_roce_lacks() {
 
 #[test]
 fn summary() {
-    let count = |kind| match kind {
-        Kind::Pd => 3,
-        Kind::Cq | Kind::Ctx => 2,
-        Kind::Qp => 5,
-        Kind::CmId | Kind::Mr | Kind::Srq => 1,
-        Kind::Counter | Kind::Dmah => panic!("not in the summary"),
+    let number = |kind| res::Number {
+        now: match kind {
+            Kind::Pd => 3,
+            Kind::Cq | Kind::Ctx => 2,
+            Kind::Qp => 5,
+            Kind::CmId | Kind::Mr | Kind::Srq => 1,
+            Kind::Counter | Kind::Dmah | Kind::CompCntr => panic!("not in the summary"),
+        },
+        max: 0,
     };
-    assert_eq!(written(|w| res::put_summary(w, &RXE1, count)), RES);
+    let (kinds, _) = Kind::ALL.split_at(9);
+    let summary = written(|w| res::put_summary(w, &RXE1, kinds, number));
+    assert_eq!(summary, RES);
+}
+
+/// The limit follows the number, where it is known, and kinds of newer kernels come last.
+#[test]
+fn summary_with_limits() {
+    let number = |kind| match kind {
+        Kind::Pd => res::Number { now: 3, max: 0 },
+        Kind::CompCntr => res::Number { now: 1, max: 7 },
+        _ => panic!("not asked for"),
+    };
+    let mut buf = [0; 256];
+    let mut w = Writer::new(&mut buf, Align64::Packed);
+    res::put_summary(&mut w, &RXE1, &[Kind::Pd, Kind::CompCntr], number).unwrap();
+    let table = Attrs::new(w.written())
+        .find(|attr| attr.attr == Attr::ResSummary.raw())
+        .unwrap();
+    let entries: Vec<Vec<(u16, Vec<u8>)>> = Attrs::new(table.payload)
+        .map(|entry| {
+            Attrs::new(entry.payload)
+                .map(|attr| (attr.attr, attr.payload.to_vec()))
+                .collect()
+        })
+        .collect();
+    let name = Attr::ResSummaryEntryName.raw();
+    let now = Attr::ResSummaryEntryCurr.raw();
+    let pd = vec![(name, b"pd\0".to_vec()), (now, 3_u64.to_ne_bytes().into())];
+    let comp_cntr = vec![
+        (name, b"comp_cntr\0".to_vec()),
+        (now, 1_u64.to_ne_bytes().into()),
+        (118, 7_u64.to_ne_bytes().into()),
+    ];
+    assert_eq!(entries, [pd, comp_cntr]);
 }
 
 #[test]
@@ -426,7 +464,7 @@ fn shared_receive_queues() {
 #[test]
 fn requests() {
     let ask = |bytes: &[u8], strictness| {
-        Request::parse(bytes, strictness)
+        Request::parse(bytes, strictness, ATTR_MAX)
             .map(|r| {
                 (
                     r.u32(Attr::DevIndex),
@@ -621,18 +659,30 @@ fn numbers_of_every_width_are_read() {
     let attr = Attr::FrmrPoolKeyVendorKey;
     let mut bytes = [12, 0, attr.raw() as u8, 0].to_vec();
     bytes.extend(0x0102_0304_0506_0708_u64.to_ne_bytes());
-    let request = Request::parse(&bytes, Strictness::Strict).unwrap();
+    let request = Request::parse(&bytes, Strictness::Strict, ATTR_MAX).unwrap();
     assert_eq!(request.u64(attr), Some(0x0102_0304_0506_0708));
     assert_eq!(request.u64(Attr::FrmrPoolKeyNumDmaBlocks), None);
     let bytes = [5, 0, Attr::DevDim.raw() as u8, 0, 1, 0, 0, 0];
-    let request = Request::parse(&bytes, Strictness::Strict).unwrap();
+    let request = Request::parse(&bytes, Strictness::Strict, ATTR_MAX).unwrap();
     assert_eq!(request.u8(Attr::DevDim), Some(1));
+}
+
+#[test]
+fn attributes_of_a_newer_kernel_are_unknown() {
+    let last = Attr::ResSummaryEntryMax;
+    // Four bytes, where the policy says eight.
+    let bytes = [8, 0, last.raw() as u8, 0, 1, 0, 0, 0];
+    let refused = |types| Request::parse(&bytes, Strictness::Strict, types).map_err(|it| it.why);
+    assert_eq!(refused(ATTR_MAX).err(), Some(Why::Length));
+    assert_eq!(refused(ATTR_MAX - 1).err(), Some(Why::UnknownType));
+    let request = Request::parse(&bytes, Strictness::Liberal, ATTR_MAX - 1).unwrap();
+    assert!(!request.has(last));
 }
 
 #[test]
 fn the_last_of_several_counts() {
     let twice = [8, 0, 1, 0, 1, 0, 0, 0, 8, 0, 1, 0, 2, 0, 0, 0];
-    let request = Request::parse(&twice, Strictness::Strict).unwrap();
+    let request = Request::parse(&twice, Strictness::Strict, ATTR_MAX).unwrap();
     assert_eq!(request.u32(Attr::DevIndex), Some(2));
     assert!(request.has(Attr::DevIndex) && !request.has(Attr::DevName));
 }

@@ -2,9 +2,12 @@
 
 //! `resolve`: random histories of requests, with a work queue around them.
 
-use rdma_core_engines::proto::resolve;
+use rdma_core_engines::proto::resolve::table::Entry;
+use rdma_core_engines::proto::resolve::table::Heads;
+use rdma_core_engines::proto::resolve::table::Neighbour;
+use rdma_core_engines::proto::resolve::table::Slot;
+use rdma_core_engines::proto::resolve::table::Table;
 use rdma_core_engines::proto::resolve::Cancelled;
-use rdma_core_engines::proto::resolve::Entry;
 use rdma_core_engines::proto::resolve::Life;
 use rdma_core_engines::proto::resolve::Next;
 use rdma_core_engines::proto::resolve::Outcome;
@@ -228,53 +231,125 @@ fn tell(
     life.told();
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hop(u64);
+
+impl Neighbour for Hop {
+    // Others have the same hash, that of "any" among them.
+    fn hash(&self) -> u64 {
+        self.0 / 2
+    }
+}
+
+/// Which request an entry is, and whether its asker has tried.
+type Handle = (u64, bool);
+type Requests = Table<Vec<Slot<u32, Handle, Hop>>, Vec<Heads>>;
+
+fn room(len: usize) -> (Vec<Slot<u32, Handle, Hop>>, Vec<Heads>) {
+    let slots = (0..len).map(|_| Slot::new()).collect();
+    (slots, vec![Heads::EMPTY; len])
+}
+
+/// The table against a list that is searched.
 #[test]
 fn tables() {
     for seed in 0..2_000 {
         let mut rng = Rng::new(seed);
-        let mut table: Vec<Entry<u32, (i32, bool)>> = Vec::new();
+        let mut table: Requests = Table::new(Vec::new(), Vec::new());
+        // Number, slot, key, neighbour, whether it waits.
+        let mut list: Vec<(u64, u32, usize, Option<Hop>, bool)> = Vec::new();
         let mut id = u64::from(u32::MAX) - 5;
-        for step in 0..40 {
-            match rng.below(4) {
-                0 | 1 => {
+        for _ in 0..80 {
+            match rng.below(8) {
+                0..=2 => {
+                    if table.len() == table.capacity() {
+                        let (slots, heads) = room(1 + table.len() * 2);
+                        let (slots, _) = table.grow(slots, heads);
+                        assert!(slots
+                            .iter()
+                            .all(|slot| format!("{slot:?}").contains("None")));
+                    }
                     id += 1;
                     let mut life = Life::new(10);
-                    let started = !rng.one_in(4);
-                    if started {
+                    let waits = !rng.one_in(4);
+                    if waits {
                         life.started::<()>(Outcome::Asked).unwrap();
                     }
-                    table.push(Entry {
-                        id,
-                        key: rng.below(5),
-                        handle: (step, started),
-                        life,
-                    });
-                }
-                2 => {
                     let key = rng.below(5);
-                    while let Some((at, what)) = resolve::cancel(&mut table, key, OTHER) {
-                        let entry = table.remove(at);
+                    let entry = Entry {
+                        id,
+                        key,
+                        handle: (id, waits),
+                        life,
+                        waits_for: None,
+                    };
+                    let at = table.insert(entry).unwrap();
+                    assert!(list.iter().all(|other| other.1 != at));
+                    list.push((id, at, key, None, waits));
+                }
+                3 => {
+                    let key = rng.below(5);
+                    while let Some((entry, what)) = table.cancel(key, OTHER) {
                         assert_eq!(entry.key, key);
+                        let place = list.iter().position(|other| other.0 == entry.id);
                         // Also those that their askers are making just now.
-                        let (_, started) = entry.handle;
-                        let wanted = match started {
+                        let wanted = match list.remove(place.unwrap()).4 {
                             true => Cancelled::Wait,
                             false => Cancelled::Starting,
                         };
                         assert_eq!(what, wanted);
                     }
-                    assert!(table.iter().all(|entry| entry.key != key));
+                    assert!(list.iter().all(|other| other.2 != key));
                 }
-                _ if !table.is_empty() => {
-                    let at = rng.below(table.len());
-                    let wanted = table[at].id;
-                    assert_eq!(resolve::find(&table, wanted), Some(at));
-                    let found = resolve::find_answered(&mut table, wanted as u32);
-                    assert_eq!(found.map(|entry| entry.id), Some(wanted));
-                    assert_eq!(resolve::find(&table, wanted + 1000), None);
+                4 if !list.is_empty() => {
+                    let (id, at, ..) = list.remove(rng.below(list.len()));
+                    assert!(table.remove(at, id + 1000).is_none());
+                    assert_eq!(table.remove(at, id).map(|entry| entry.id), Some(id));
+                    assert!(table.remove(at, id).is_none());
+                }
+                5 if !list.is_empty() => {
+                    let which = rng.below(list.len());
+                    let hop = (!rng.one_in(4)).then(|| Hop(rng.below(6) as u64));
+                    list[which].3 = hop;
+                    table.watch(list[which].1, list[which].0, hop);
+                    table.watch(list[which].1, list[which].0 + 1000, None);
+                }
+                6 => {
+                    let hop = Hop(rng.below(6) as u64);
+                    let mut woken = Vec::new();
+                    table.wake(hop, |&(id, _)| woken.push(id));
+                    let mut wanted: Vec<u64> = list
+                        .iter()
+                        .filter(|other| other.4 && other.3.is_none_or(|other| other == hop))
+                        .map(|other| other.0)
+                        .collect();
+                    woken.sort();
+                    wanted.sort();
+                    assert_eq!(woken, wanted, "seed {seed}");
+                }
+                _ if !list.is_empty() => {
+                    let &(id, at, ..) = &list[rng.below(list.len())];
+                    assert_eq!(table.get(at, id).map(|entry| entry.id), Some(id));
+                    assert!(table.get(at, id + 1000).is_none());
+                    let found = table.find_answered(id as u32);
+                    assert_eq!(found.map(|entry| entry.id), Some(id));
+                    assert!(table.find_answered(1_000_000).is_none());
                 }
                 _ => {}
             }
+            assert_eq!(table.len(), list.len());
+        }
+        // As many as there is room for, and no more.
+        let spare = table.capacity() - table.len();
+        for n in 0..=spare {
+            let entry = Entry {
+                id: u64::MAX - n as u64,
+                key: 9,
+                handle: (0, false),
+                life: Life::new(10),
+                waits_for: None,
+            };
+            assert_eq!(table.insert(entry).is_err(), n == spare);
         }
     }
 }

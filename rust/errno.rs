@@ -2,14 +2,14 @@
 
 //! Error codes that the kernel crate does not define.
 
+use crate::bindings;
 use kernel::error::Error;
-use rdma::bindings;
 
 macro_rules! errors {
     ($($function:ident: $name:ident),* $(,)?) => { $(
         #[doc = concat!("`", stringify!($name), "` of `errno.h`.")]
         #[inline]
-        pub(crate) fn $function() -> Error {
+        pub fn $function() -> Error {
             // CAST, OVERFLOW: the values are below 200.
             Error::from_errno(-(bindings::$name as i32))
         }
@@ -17,10 +17,19 @@ macro_rules! errors {
 }
 
 errors!(
+    eaddrinuse: EADDRINUSE,
     eaddrnotavail: EADDRNOTAVAIL,
+    eafnosupport: EAFNOSUPPORT,
+    ealready: EALREADY,
     ecanceled: ECANCELED,
+    econnaborted: ECONNABORTED,
+    econnrefused: ECONNREFUSED,
+    ehostunreach: EHOSTUNREACH,
+    eisconn: EISCONN,
     enetreset: ENETRESET,
     enodata: ENODATA,
+    enomsg: ENOMSG,
+    enosys: ENOSYS,
     eopnotsupp: EOPNOTSUPP,
     eprotonosupport: EPROTONOSUPPORT,
     eprototype: EPROTOTYPE,

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Delivery of events: the work item of an ID, which calls the consumer's handler.
+//!
+//! An item does not run twice at a time, so the handler is called for one event after the other. An
+//! ID whose handler returns an error is destroyed here.
+
+use super::Conn;
+use super::Held;
+use super::More;
+use super::Queued;
+use crate::edge::event;
+use crate::edge::event::Extra;
+use crate::edge::event::Returned;
+use crate::edge::event::What;
+use crate::proto::conn::Destroy;
+use crate::proto::conn::Event;
+use crate::proto::wire::Message;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::workqueue::WorkItem;
+
+impl Conn {
+    /// Takes the next event, if there is one, and the handler may be called.
+    fn next(self: &Arc<Self>) -> Option<Queued> {
+        let mut state = self.state.lock();
+        if state.gone {
+            return None;
+        }
+        self.read_notes(&mut state);
+        self.expire(&mut state);
+        self.show(&state);
+        if state.events.is_empty() {
+            self.schedule(&state);
+            return None;
+        }
+        let next = state.events.remove(0).ok()?;
+        state.running = true;
+        Some(next)
+    }
+
+    /// Calls the handler.
+    fn deliver(self: &Arc<Self>, queued: Queued) -> Option<Returned> {
+        let Queued {
+            event,
+            mad,
+            mut more,
+            transport,
+            way,
+        } = queued;
+        let message = mad.as_ref().and_then(|mad| Message::parse(mad.bytes()));
+        let what = match (event, &message) {
+            (Event::Received(_), Some(message)) => What::Message(message),
+            (Event::Received(_), None) => return None,
+            (Event::Failed(_, status), _) => What::SendError(event.number(), status),
+            (Event::UserEstablished | Event::TimewaitExit, _) => What::Plain(event.number()),
+        };
+        let mut extra = Extra {
+            gid: way.as_ref().and_then(|way| way.route.gid()),
+            transport: Some(transport),
+            ..Extra::default()
+        };
+        let mut new = false;
+        if let Some(more) = &mut more {
+            let More {
+                listener,
+                port,
+                bth_pkey,
+                paths,
+            } = &mut **more;
+            new = listener.is_some();
+            extra.listener = listener.as_ref().map(Held::conn);
+            extra.port = *port;
+            extra.bth_pkey = *bth_pkey;
+            extra.paths = Some(paths);
+        }
+        event::call(self, new, what, extra)
+    }
+}
+
+/// Why an ID is destroyed whose handler returned an error.
+fn why(error: c_int) -> Destroy {
+    if error == ENOMEM.to_errno() {
+        Destroy::NoMemory
+    } else {
+        Destroy::Consumer
+    }
+}
+
+impl WorkItem for Conn {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        while let Some(queued) = this.next() {
+            let returned = this.deliver(queued);
+            let mut state = this.state.lock();
+            state.running = false;
+            this.wake(&mut state);
+            drop(state);
+            if let Some(Returned { id, error }) = returned {
+                id.0.destroy(why(error));
+                return;
+            }
+        }
+    }
+}

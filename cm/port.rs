@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices and their ports: agents, counters, removal.
+//!
+//! A device is an [`Adapter`] with a [`Port`] for each port that has connection management. Both
+//! outlive the device if an ID refers to them; what needs the device is in [`Live`], which is taken
+//! out at removal.
+//!
+//! A port has two agents, as the C module has: REPs are sent by the second one, so that they do not
+//! wait in the window of requests of the first.
+//!
+//! Locks: `Port::live` is held for reading while a MAD is sent, and for writing only to take `Live`
+//! out. No lock is taken inside. Handlers of agents take it for reading, so agents are dropped
+//! without it.
+
+use crate::counters::Counters;
+use crate::edge::counters::Files;
+use crate::proto::counters;
+use crate::proto::counters::Group;
+use crate::receive;
+use crate::send::Ending;
+use crate::Cm;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use rdma::bindings;
+use rdma::client::Client;
+use rdma::client::ClientSlot;
+use rdma::client::DeviceRef;
+use rdma::client::NlInfo;
+use rdma::edge::device::Device;
+use rdma::edge::View;
+use rdma::mad::request::Endpoint;
+use rdma::mad::request::How;
+use rdma::mad::request::Requester;
+use rdma::mad::request::Sent;
+use rdma::mad::Received;
+use rdma::mad::Registration;
+use rdma::mad::Unsolicited;
+use rdma::provider::unsupported;
+use rdma::sync::new_rwsem;
+use rdma::sync::ReadGuard;
+use rdma::sync::RwSem;
+use rdma::sync::StaticRwSem;
+
+/// The devices with connection management.
+static ADAPTERS: StaticRwSem<KVec<Arc<Adapter>>> = StaticRwSem::new(KVec::new());
+
+/// Makes the list of devices usable.
+pub(crate) fn init() {
+    ADAPTERS.init(c"ib_cm::ADAPTERS", kernel::static_lock_class!());
+}
+
+/// A device, or what is left of it.
+pub(crate) struct Adapter {
+    /// Address of the device, for comparisons.
+    device: usize,
+    ports: KVec<Arc<Port>>,
+}
+
+impl Adapter {
+    /// Returns the adapter of a device, if it has connection management.
+    pub(crate) fn of(device: usize) -> Option<Arc<Self>> {
+        let all = ADAPTERS.read()?;
+        let found = all.iter().find(|it| it.device == device);
+        found.cloned()
+    }
+
+    /// Returns the device, unless it is being removed.
+    pub(crate) fn device(&self) -> Option<DeviceRef> {
+        let live = self.ports.first()?.live();
+        Some(live.as_ref()?.device.clone())
+    }
+
+    /// Returns a port.
+    pub(crate) fn port(&self, number: u32) -> Option<&Arc<Port>> {
+        self.ports.iter().find(|port| port.number == number)
+    }
+}
+
+/// Returns a port of a device.
+pub(crate) fn find(device: &Device, number: u32) -> Option<Arc<Port>> {
+    Adapter::of(device.raw().addr())?.port(number).cloned()
+}
+
+/// A port.
+#[pin_data]
+pub(crate) struct Port {
+    pub(crate) number: u32,
+    pub(crate) cm: Arc<Cm>,
+    /// Node GUID of its device, in host byte order.
+    pub(crate) guid: u64,
+    /// Time that its device takes to acknowledge (IBTA's exponent).
+    pub(crate) ack_delay: u8,
+    /// What its device can do (`enum ib_device_cap_flags`).
+    pub(crate) device_caps: u64,
+    pub(crate) counters: Counters,
+    #[pin]
+    live: RwSem<Option<Live>>,
+}
+
+/// What needs the device.
+pub(crate) struct Live {
+    /// Sends all but REPs; receives.
+    pub(crate) agent: Endpoint<Port>,
+    /// Sends REPs.
+    pub(crate) replies: Endpoint<Port>,
+    pub(crate) device: DeviceRef,
+    _files: Files,
+}
+
+impl Port {
+    /// Holds off removal, to send. Not recursively: a waiting writer goes before new readers.
+    pub(crate) fn live(&self) -> ReadGuard<'_, Option<Live>> {
+        self.live.read()
+    }
+
+    /// Returns another port of its device.
+    pub(crate) fn sibling(&self, device: &DeviceRef, number: u32) -> Option<Arc<Self>> {
+        find(device.view(), number)
+    }
+
+    /// Ends all use of the device. May sleep.
+    fn end(&self) {
+        let live = self.live.write().take();
+        if let Some(live) = live {
+            let caps = bindings::ib_port_capability_mask_bits_IB_PORT_CM_SUP;
+            // The port is going; a driver that refuses changes nothing.
+            let _ = live.device.modify_port_caps(self.number, 0, caps);
+            drop(live);
+        }
+    }
+}
+
+impl Requester for Port {
+    type Data = Ending;
+
+    fn received(this: ArcBorrow<'_, Self>, mad: Received<'_>) {
+        receive::received(&this.into(), mad);
+    }
+
+    fn ended(this: ArcBorrow<'_, Self>, sent: Arc<Sent<Ending>>, how: How) {
+        let ending = sent.data();
+        let (all, again) = counters::sent(how.retries, ending.repeated);
+        this.counters.add(Group::Sent, ending.kind, all.into());
+        this.counters.add(Group::Retries, ending.kind, again.into());
+        ending.ended(how);
+    }
+}
+
+/// Class and version of connection management (IBTA volume 1, 13.4.4).
+const CLASS: Unsolicited = Unsolicited {
+    // CAST: 7.
+    class: bindings::IB_MGMT_CLASS_CM as u8,
+    version: 2,
+    oui: [0; 3],
+    methods: 1 << bindings::IB_MGMT_METHOD_SEND,
+};
+
+fn start(cm: &Arc<Cm>, adapter: &DeviceRef, number: u32) -> Result<Arc<Port>> {
+    let port = Arc::pin_init(
+        pin_init!(Port {
+            number,
+            cm: cm.clone(),
+            guid: u64::from_be(adapter.view().node_guid()),
+            ack_delay: adapter.view().ca_ack_delay(),
+            device_caps: adapter.view().device_caps(),
+            counters: Counters::new(),
+            live <- new_rwsem!(None, "Port::live"),
+        }),
+        GFP_KERNEL,
+    )?;
+    Ok(port)
+}
+
+/// Registers files and agents of a port, and announces it. May sleep.
+fn run(port: &Arc<Port>, device: &DeviceRef) -> Result {
+    let files = Files::add(device, port.number)?;
+    let mut how = Registration {
+        gsi: true,
+        unsolicited: None,
+        rmpp_version: 0,
+        flags: 0,
+    };
+    let register = |how: &Registration| {
+        Endpoint::register(rdma::resident!(), device, port.number, how, port.clone())
+    };
+    let replies = register(&how)?;
+    how.unsolicited = Some(CLASS);
+    // A MAD that comes before `live` is set is dropped, and the peer repeats it.
+    let agent = register(&how)?;
+    let caps = bindings::ib_port_capability_mask_bits_IB_PORT_CM_SUP;
+    device.modify_port_caps(port.number, caps, 0)?;
+    *port.live.write() = Some(Live {
+        agent,
+        replies,
+        device: device.clone(),
+        _files: files,
+    });
+    Ok(())
+}
+
+/// Takes a device off the list, and ends its ports, when dropped.
+pub(crate) struct Listed(Arc<Adapter>);
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let mut gone = None;
+        if let Some(mut all) = ADAPTERS.write() {
+            let at = all.iter().position(|it| Arc::ptr_eq(it, &self.0));
+            gone = at.and_then(|at| all.remove(at).ok());
+            if all.is_empty() {
+                // A static is not dropped.
+                *all = KVec::new();
+            }
+        }
+        for port in &self.0.ports {
+            port.end();
+        }
+        drop(gone);
+    }
+}
+
+static CLIENT: ClientSlot<Ports> = ClientSlot::new();
+
+/// The client of the core.
+pub(crate) struct Ports(pub(crate) Arc<Cm>);
+
+impl Client for Ports {
+    type Data = Listed;
+    const NAME: &'static CStr = c"cm";
+
+    fn slot() -> &'static ClientSlot<Self> {
+        &CLIENT
+    }
+
+    fn add(&self, device: DeviceRef) -> Result<Listed> {
+        let mut ports = KVec::new();
+        for number in device.ports().filter(|port| device.has_ib_cm(*port)) {
+            ports.push(start(&self.0, &device, number)?, GFP_KERNEL)?;
+        }
+        if ports.is_empty() {
+            return Err(unsupported());
+        }
+        let adapter = Adapter {
+            device: device.raw().addr(),
+            ports,
+        };
+        let adapter = Arc::new(adapter, GFP_KERNEL)?;
+        // Listed first: files are read as soon as they exist.
+        let mut all = ADAPTERS.write().ok_or(ENODEV)?;
+        all.push(adapter.clone(), GFP_KERNEL)?;
+        drop(all);
+        let listed = Listed(adapter.clone());
+        for port in &adapter.ports {
+            run(port, &device)?;
+        }
+        Ok(listed)
+    }
+
+    fn remove(&self, data: Listed) {
+        drop(data);
+    }
+
+    fn nl_info<'a>(
+        &self,
+        _data: &'a Listed,
+        _device: &DeviceRef,
+        _port: u32,
+    ) -> Result<NlInfo<'a>> {
+        Err(unsupported())
+    }
+}

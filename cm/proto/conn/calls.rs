@@ -1,0 +1,623 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Steps of the consumer's calls.
+
+use super::super::ids::CommId;
+use super::super::ids::Ece;
+use super::super::ids::Guid;
+use super::super::ids::Instant;
+use super::super::ids::Qpn;
+use super::super::times;
+use super::super::wire::private;
+use super::super::wire::About;
+use super::super::wire::Body;
+use super::super::wire::Drep;
+use super::super::wire::Dreq;
+use super::super::wire::Message;
+use super::super::wire::Reason;
+use super::super::wire::Rej;
+use super::super::wire::Rep;
+use super::super::wire::Rtu;
+use super::super::wire::SidrRep;
+use super::super::wire::SidrReq;
+use super::super::wire::Transport;
+use super::state::Link;
+use super::state::Local;
+use super::state::State;
+use super::state::Terms;
+use super::Actions;
+use super::Agent;
+use super::Call;
+use super::CallError;
+use super::Conn;
+use super::Event;
+use super::Keep;
+use super::Lap;
+use super::Policy;
+use super::Posting;
+use super::Refused;
+use super::RepCall;
+use super::ReqCall;
+use super::Route;
+use super::SidrRepCall;
+use super::SidrReqCall;
+
+use core::mem;
+
+/// Bits of the vendor that a SIDR_REP carries.
+const SIDR_VENDOR: u32 = 0xffff;
+
+/// Result of a call.
+type Done<R, E> = (Result<(), CallError<E>>, Actions<R>);
+
+/// A call that is refused, and drops these routes.
+fn refused<R, E>(dropped: [Option<R>; 2]) -> Done<R, E> {
+    let actions = Actions {
+        dropped,
+        ..Actions::default()
+    };
+    (Err(CallError::Refused(Refused::Invalid)), actions)
+}
+
+/// A call whose message could not be posted, with what happens nevertheless.
+fn not_posted<R, E>(error: E, actions: Actions<R>) -> Done<R, E> {
+    (Err(CallError::NotPosted(error)), actions)
+}
+
+/// What to do with private data that may be sent again.
+fn keep(data: &[u8]) -> Option<Keep> {
+    Some(if data.is_empty() {
+        Keep::Nothing
+    } else {
+        Keep::Private
+    })
+}
+
+impl<R: Route> Conn<R> {
+    /// The consumer calls. `post` posts the message of the call; it is called at most once, before
+    /// the state changes. The actions are to be carried out whatever the result is.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`].
+    pub fn call<E>(
+        &mut self,
+        call: Call<'_, R>,
+        now: Instant,
+        post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+    ) -> (Result<(), CallError<E>>, Actions<R>) {
+        match call {
+            Call::Req(call) => self.call_req(call, post),
+            Call::Rep(call) => self.call_rep(call, post),
+            Call::Rtu { private } => self.call_rtu(private, post),
+            Call::Rej {
+                reason,
+                ari,
+                private,
+            } => self.call_rej(reason, ari, private, now, post),
+            Call::Dreq { private } => self.call_dreq(private, now, post),
+            Call::Drep { private } => self.call_drep(private, now, post),
+            Call::PrepareMra => self.call_mra(),
+            Call::Established => self.call_established(),
+            Call::Migrated => self.call_migrated(),
+            Call::SidrReq(call) => self.call_sidr_req(call, post),
+            Call::SidrRep(call) => self.call_sidr_rep(call, post),
+        }
+    }
+
+    fn call_req<E>(
+        &mut self,
+        call: ReqCall<'_, R>,
+        post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+    ) -> Done<R, E> {
+        let ReqCall {
+            primary,
+            alternate,
+            life_time,
+            req,
+        } = call;
+        let is_known = match req.transport {
+            Transport::Rc | Transport::Uc | Transport::Xrc => true,
+            Transport::Other(..) => false,
+        };
+        if !is_known || req.private.len() > private::REQ || self.check_idle().is_err() {
+            return refused([Some(primary.route), alternate.map(|path| path.route)]);
+        }
+        let (tid, is_reused) = self.request_tid(&primary.route);
+        let terms = Terms {
+            tid,
+            is_reused,
+            timeout_ms: times::request_ms(life_time, req.remote_response_timeout),
+            max_retries: req.max_cm_retries,
+            transport: req.transport,
+            is_active: true,
+            mtu: req.mtu,
+            pkey: req.pkey,
+            responder_resources: req.responder_resources,
+            initiator_depth: req.initiator_depth,
+            retry_count: req.retry_count,
+            // That of the REP.
+            rnr_retry_count: 0,
+            primary,
+            alternate,
+        };
+        let mut message = req;
+        message.local_id = self.local_id;
+        message.ca_guid = terms.primary.route.node_guid();
+        if message.transport == Transport::Xrc {
+            // An initiator has no receive queue.
+            message.responder_resources = 0;
+            message.retry_count = 0;
+            message.rnr_retry_count = 0;
+            message.srq = false;
+        }
+        let id = self.new_send();
+        let posted = post(Posting {
+            to: &terms.primary.route,
+            agent: Agent::Main,
+            policy: Policy::Tracked {
+                id,
+                timeout_ms: terms.timeout_ms,
+                retries: terms.max_retries,
+            },
+            message: Message {
+                tid: terms.tid,
+                body: Body::Req(message),
+            },
+        });
+        if let Err(error) = posted {
+            let actions = Actions {
+                dropped: terms.into_routes(),
+                ..Actions::default()
+            };
+            return not_posted(error, actions);
+        }
+        self.remote_id = CommId::NONE;
+        self.service_id = req.service_id;
+        self.state = State::ReqSent {
+            terms,
+            local: Local {
+                qpn: req.qpn,
+                psn: req.psn,
+            },
+            send: Some(id),
+            mra: false,
+        };
+        (Ok(()), Actions::default())
+    }
+
+    fn call_rep<E>(
+        &mut self,
+        call: RepCall<'_>,
+        post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+    ) -> Done<R, E> {
+        if call.private.len() > private::REP {
+            return refused([None, None]);
+        }
+        let id = self.new_send();
+        let (mut terms, peer, mra) = match mem::replace(&mut self.state, State::Idle) {
+            State::ReqRcvd { terms, peer, mra } => (terms, peer, mra),
+            other => {
+                self.state = other;
+                return refused([None, None]);
+            }
+        };
+        let route = &terms.primary.route;
+        let mut message = Rep {
+            local_id: self.local_id,
+            remote_id: peer.id,
+            qkey: 0,
+            qpn: call.qpn,
+            eecn: Qpn::default(),
+            psn: call.psn,
+            responder_resources: call.responder_resources,
+            initiator_depth: call.initiator_depth,
+            target_ack_delay: route.ack_delay(),
+            failover_accepted: call.failover_accepted,
+            flow_control: call.flow_control,
+            rnr_retry_count: call.rnr_retry_count,
+            srq: call.srq,
+            ca_guid: route.node_guid(),
+            ece: call.ece,
+            private: call.private,
+        };
+        if terms.is_xrc_target() {
+            message.qpn = Qpn::default();
+            message.eecn = call.qpn;
+            message.initiator_depth = 0;
+            message.flow_control = false;
+            message.srq = true;
+        }
+        let posted = post(Posting {
+            to: route,
+            agent: Agent::Reply,
+            policy: Policy::Tracked {
+                id,
+                timeout_ms: terms.timeout_ms,
+                retries: terms.max_retries,
+            },
+            message: Message {
+                tid: terms.tid,
+                body: Body::Rep(message),
+            },
+        });
+        if let Err(error) = posted {
+            self.state = State::ReqRcvd { terms, peer, mra };
+            return not_posted(error, Actions::default());
+        }
+        terms.responder_resources = call.responder_resources;
+        terms.initiator_depth = call.initiator_depth;
+        let local = Local {
+            qpn: call.qpn,
+            psn: call.psn,
+        };
+        self.state = State::RepSent {
+            link: Link { terms, peer, local },
+            send: Some(id),
+            mra: false,
+        };
+        (Ok(()), Actions::default())
+    }
+
+    fn call_rtu<E>(
+        &mut self,
+        data: &[u8],
+        post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+    ) -> Done<R, E> {
+        if data.len() > private::RTU {
+            return refused([None, None]);
+        }
+        let (link, mra) = match mem::replace(&mut self.state, State::Idle) {
+            State::RepRcvd { link, mra } => (link, mra),
+            other => {
+                self.state = other;
+                return refused([None, None]);
+            }
+        };
+        let posted = post(self.once(
+            &link.terms,
+            Body::Rtu(Rtu {
+                local_id: self.local_id,
+                remote_id: link.peer.id,
+                private: data,
+            }),
+        ));
+        if let Err(error) = posted {
+            self.state = State::RepRcvd { link, mra };
+            return not_posted(error, Actions::default());
+        }
+        self.state = State::Established {
+            link,
+            lap: Lap::Uninit,
+        };
+        let actions = Actions {
+            keep: keep(data),
+            ..Actions::default()
+        };
+        (Ok(()), actions)
+    }
+
+    fn call_rej<E>(
+        &mut self,
+        reason: Reason,
+        ari: &[u8],
+        data: &[u8],
+        now: Instant,
+        post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+    ) -> Done<R, E> {
+        if data.len() > private::REJ || ari.len() > private::INFO {
+            return refused([None, None]);
+        }
+        let mut actions = Actions::default();
+        let state = mem::replace(&mut self.state, State::Idle);
+        let (about, local_id) = match &state {
+            State::ReqRcvd { mra: false, .. } => (About::Req, CommId::NONE),
+            State::ReqRcvd { mra: true, .. } => (About::Req, self.local_id),
+            State::RepRcvd { .. } => (About::Rep, self.local_id),
+            State::ReqSent { .. } | State::RepSent { .. } => (About::Other, self.local_id),
+            State::Idle
+            | State::Gone
+            | State::Listen
+            | State::Established { .. }
+            | State::DreqSent { .. }
+            | State::DreqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => {
+                self.state = state;
+                return refused([None, None]);
+            }
+        };
+        let body = Body::Rej(Rej {
+            local_id,
+            remote_id: self.remote_id,
+            about,
+            reason,
+            ari,
+            private: data,
+            ari_guid: Guid::default(),
+        });
+        let posted = match state {
+            State::ReqSent { terms, send, .. } => {
+                let posted = post(self.once(&terms, body));
+                actions.cancel = send;
+                self.end(terms, None, &mut actions);
+                posted
+            }
+            State::ReqRcvd { terms, peer, .. } => {
+                let posted = post(self.once(&terms, body));
+                self.end(terms, Some(peer), &mut actions);
+                posted
+            }
+            State::RepRcvd { link, .. } => {
+                let posted = post(self.once(&link.terms, body));
+                self.end(link.terms, Some(link.peer), &mut actions);
+                posted
+            }
+            State::RepSent { link, send, .. } => {
+                let posted = post(self.once(&link.terms, body));
+                actions.cancel = send;
+                self.end_link(link, now, &mut actions);
+                posted
+            }
+            // Refused above.
+            other => {
+                self.state = other;
+                return refused([None, None]);
+            }
+        };
+        (posted.map_err(CallError::NotPosted), actions)
+    }
+
+    fn call_dreq<E>(
+        &mut self,
+        data: &[u8],
+        now: Instant,
+        post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+    ) -> Done<R, E> {
+        if data.len() > private::DREQ {
+            return refused([None, None]);
+        }
+        let id = self.new_send();
+        let link = match mem::replace(&mut self.state, State::Idle) {
+            State::Established { link, .. } => link,
+            other => {
+                self.state = other;
+                return refused([None, None]);
+            }
+        };
+        let posted = post(Posting {
+            to: &link.terms.primary.route,
+            agent: Agent::Main,
+            policy: Policy::Tracked {
+                id,
+                timeout_ms: link.terms.timeout_ms,
+                retries: link.terms.max_retries,
+            },
+            message: Message {
+                tid: self.own_tid(&link.terms.primary.route),
+                body: Body::Dreq(Dreq {
+                    local_id: self.local_id,
+                    remote_id: link.peer.id,
+                    remote_qpn: link.peer.qpn,
+                    private: data,
+                }),
+            },
+        });
+        let mut actions = Actions::default();
+        if let Err(error) = posted {
+            self.end_link(link, now, &mut actions);
+            return not_posted(error, actions);
+        }
+        self.state = State::DreqSent {
+            link,
+            send: Some(id),
+        };
+        (Ok(()), actions)
+    }
+
+    fn call_drep<E>(
+        &mut self,
+        data: &[u8],
+        now: Instant,
+        post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+    ) -> Done<R, E> {
+        if data.len() > private::DREP {
+            return refused([None, None]);
+        }
+        let link = match mem::replace(&mut self.state, State::Idle) {
+            State::DreqRcvd { link } => link,
+            other => {
+                self.state = other;
+                return refused([None, None]);
+            }
+        };
+        let posted = post(self.once(
+            &link.terms,
+            Body::Drep(Drep {
+                local_id: self.local_id,
+                remote_id: link.peer.id,
+                private: data,
+            }),
+        ));
+        let mut actions = Actions::default();
+        let Link { terms, peer, local } = link;
+        self.end_with_timewait(terms, Some(peer), Some(local), now, &mut actions);
+        actions.keep = keep(data);
+        (posted.map_err(CallError::NotPosted), actions)
+    }
+
+    fn call_mra<E>(&mut self) -> Done<R, E> {
+        match &mut self.state {
+            State::ReqRcvd { mra, .. } | State::RepRcvd { mra, .. } if !*mra => *mra = true,
+            State::Established { lap, .. } if *lap == Lap::Rcvd => *lap = Lap::MraSent,
+            State::ReqRcvd { .. }
+            | State::RepRcvd { .. }
+            | State::Established { .. }
+            | State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqSent { .. }
+            | State::RepSent { .. }
+            | State::DreqSent { .. }
+            | State::DreqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => return refused([None, None]),
+        }
+        (Ok(()), Actions::default())
+    }
+
+    fn call_established<E>(&mut self) -> Done<R, E> {
+        let error = match mem::replace(&mut self.state, State::Idle) {
+            State::RepSent { link, send, .. } => {
+                self.state = State::Established {
+                    link,
+                    lap: Lap::Uninit,
+                };
+                let actions = Actions {
+                    cancel: send,
+                    event: Some(Event::UserEstablished),
+                    ..Actions::default()
+                };
+                return (Ok(()), actions);
+            }
+            other => {
+                self.state = other;
+                match &self.state {
+                    State::Established { .. } => Refused::Connected,
+                    State::Gone => Refused::NoDevice,
+                    _ => Refused::Invalid,
+                }
+            }
+        };
+        (Err(CallError::Refused(error)), Actions::default())
+    }
+
+    fn call_migrated<E>(&mut self) -> Done<R, E> {
+        let State::Established { link, lap } = &mut self.state else {
+            return refused([None, None]);
+        };
+        let Some(alternate) = &link.terms.alternate else {
+            return refused([None, None]);
+        };
+        if !matches!(lap, Lap::Uninit | Lap::Idle) {
+            return refused([None, None]);
+        }
+        let old = mem::replace(&mut link.terms.primary, alternate.clone());
+        *lap = Lap::Idle;
+        let actions = Actions {
+            dropped: [Some(old.route), None],
+            ..Actions::default()
+        };
+        (Ok(()), actions)
+    }
+
+    fn call_sidr_req<E>(
+        &mut self,
+        call: SidrReqCall<'_, R>,
+        post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+    ) -> Done<R, E> {
+        let path = call.path;
+        if call.private.len() > private::SIDR_REQ || self.check_idle().is_err() {
+            return refused([Some(path.route), None]);
+        }
+        let (tid, is_reused) = self.request_tid(&path.route);
+        let id = self.new_send();
+        let posted = post(Posting {
+            to: &path.route,
+            agent: Agent::Main,
+            policy: Policy::Tracked {
+                id,
+                timeout_ms: call.timeout_ms,
+                retries: call.max_cm_retries,
+            },
+            message: Message {
+                tid,
+                body: Body::SidrReq(SidrReq {
+                    request_id: self.local_id,
+                    pkey: call.pkey,
+                    service_id: call.service_id,
+                    private: call.private,
+                }),
+            },
+        });
+        if let Err(error) = posted {
+            let actions = Actions {
+                dropped: [Some(path.route), None],
+                ..Actions::default()
+            };
+            return not_posted(error, actions);
+        }
+        self.remote_id = CommId::NONE;
+        self.service_id = call.service_id;
+        self.state = State::SidrReqSent {
+            path,
+            send: Some(id),
+            tid,
+            is_reused,
+        };
+        (Ok(()), Actions::default())
+    }
+
+    fn call_sidr_rep<E>(
+        &mut self,
+        call: SidrRepCall<'_>,
+        post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+    ) -> Done<R, E> {
+        if call.info.len() > private::INFO || call.private.len() > private::SIDR_REP {
+            return refused([None, None]);
+        }
+        let (route, key, tid) = match mem::replace(&mut self.state, State::Idle) {
+            State::SidrReqRcvd { route, key, tid } => (route, key, tid),
+            other => {
+                self.state = other;
+                return refused([None, None]);
+            }
+        };
+        let posted = post(Posting {
+            to: &route,
+            agent: Agent::Main,
+            policy: Policy::Once,
+            message: Message {
+                tid,
+                body: Body::SidrRep(SidrRep {
+                    request_id: key.id,
+                    status: call.status,
+                    qpn: call.qpn,
+                    service_id: self.service_id,
+                    qkey: call.qkey,
+                    ece: Ece {
+                        vendor_id: call.ece.vendor_id & SIDR_VENDOR,
+                        attr_mod: call.ece.attr_mod,
+                    },
+                    info: call.info,
+                    private: call.private,
+                }),
+            },
+        });
+        if let Err(error) = posted {
+            self.state = State::SidrReqRcvd { route, key, tid };
+            return not_posted(error, Actions::default());
+        }
+        let actions = Actions {
+            release_sidr: Some(key),
+            dropped: [Some(route), None],
+            ..Actions::default()
+        };
+        (Ok(()), actions)
+    }
+
+    /// A message of the exchange that is sent once.
+    fn once<'a>(&self, terms: &'a Terms<R>, body: Body<'a>) -> Posting<'a, R> {
+        Posting {
+            to: &terms.primary.route,
+            agent: Agent::Main,
+            policy: Policy::Once,
+            message: Message {
+                tid: terms.tid,
+                body,
+            },
+        }
+    }
+}

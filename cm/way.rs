@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ways to a peer: a port, and a route from it. The engine's routes are `Arc<Way>`.
+
+use crate::edge::path;
+use crate::port::Port;
+use crate::proto::conn;
+use crate::proto::ids::Gid;
+use crate::proto::ids::Guid;
+use crate::proto::wire::Kind;
+use crate::proto::wire::Message;
+use crate::proto::wire::MAD;
+use crate::send::Ending;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::client::DeviceRef;
+use rdma::edge::verbs::GidAttr;
+use rdma::mad::request::Destination;
+use rdma::mad::request::Patience;
+use rdma::mad::request::Sent;
+use rdma::mad::Path;
+use rdma::mad::Received;
+use rdma::mad::Route;
+
+/// Queue pair that messages are sent to.
+const GSI: u32 = 1;
+
+/// A port and a route. It does not change.
+pub(crate) struct Way {
+    pub(crate) port: Arc<Port>,
+    pub(crate) route: Route,
+    /// LID of packets of the queue pair, if it is not that of the route; else 0.
+    pub(crate) data_lid: u16,
+}
+
+/// The engine's route.
+pub(crate) type Ref = Arc<Way>;
+
+impl conn::Route for Ref {
+    fn hi_tid(&self) -> u32 {
+        let live = self.port.live();
+        live.as_ref().map_or(0, |live| live.agent.hi_tid())
+    }
+
+    fn node_guid(&self) -> Guid {
+        Guid(self.port.guid)
+    }
+
+    fn ack_delay(&self) -> u8 {
+        self.port.ack_delay
+    }
+}
+
+impl Way {
+    /// Finds the way from a port along a path, for the engine. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; those of [`Route::along`].
+    pub(crate) fn along(
+        port: Arc<Port>,
+        device: &DeviceRef,
+        path: &mut Path,
+        gid: Option<&GidAttr>,
+        data_lid: u16,
+    ) -> Result<conn::Path<Ref>> {
+        let timeout = path.life_time().saturating_add(1);
+        let route = Route::along(device, port.number, path, gid)?;
+        let way = Arc::new(
+            Self {
+                port,
+                route,
+                data_lid,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(way.path(timeout, path::dgid(path)))
+    }
+
+    /// A path along this, for the engine. `peer` is the peer's GID.
+    pub(crate) fn path(self: Arc<Self>, timeout: u8, peer: Gid) -> conn::Path<Ref> {
+        conn::Path {
+            peer,
+            has_lid: self.route.dlid() != 0,
+            timeout,
+            route: self,
+        }
+    }
+
+    /// Sends a message along this, to the queue pair `qpn`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the device is gone; those of the core.
+    pub(crate) fn send(
+        &self,
+        agent: conn::Agent,
+        qpn: u32,
+        message: &Message<'_>,
+        patience: Patience,
+        ending: Ending,
+    ) -> Result<Arc<Sent<Ending>>> {
+        let mad = format(message)?;
+        let live = self.port.live();
+        let live = live.as_ref().ok_or(EINVAL)?;
+        let agent = match agent {
+            conn::Agent::Main => &live.agent,
+            conn::Agent::Reply => &live.replies,
+        };
+        agent.send(
+            &Destination::Route(&self.route),
+            qpn,
+            &mad,
+            patience,
+            ending,
+        )
+    }
+}
+
+/// Sends a message to the sender of another. It is dropped if it cannot be sent. May sleep.
+pub(crate) fn answer(port: &Port, to: &Received<'_>, message: &Message<'_>, repeated: bool) {
+    let kind: Kind = message.body.kind();
+    let Ok(mad) = format(message) else {
+        return;
+    };
+    let live = port.live();
+    if let Some(live) = &*live {
+        let ending = Ending::untracked(kind, repeated);
+        // The peer repeats itself.
+        let _ = live.agent.send(
+            &Destination::Reply(to),
+            GSI,
+            &mad,
+            Patience::default(),
+            ending,
+        );
+    }
+}
+
+/// Writes a message.
+fn format(message: &Message<'_>) -> Result<[u8; MAD]> {
+    let mut mad = [0; MAD];
+    message.write(&mut mad).map_err(|_| EINVAL)?;
+    Ok(mad)
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Local addresses: binding to an address and a device; resolution of destinations.
+
+use crate::deliver;
+use crate::deliver::Delivered;
+use crate::device;
+use crate::device::CmaDevice;
+use crate::edge::args::Sock;
+use crate::edge::core::caps;
+use crate::edge::core::driver_id;
+use crate::edge::core::gid_at;
+use crate::edge::core::is_active;
+use crate::edge::core::may_access;
+use crate::edge::core::pkey_at;
+use crate::edge::core::v6_only;
+use crate::edge::core::Gid;
+use crate::edge::errno;
+use crate::edge::event::Event;
+use crate::edge::id::Id;
+use crate::ports;
+use crate::proto::addr::Address;
+use crate::proto::event::Status;
+use crate::proto::route::GidType;
+use crate::proto::service::Space;
+use crate::proto::state::Cause;
+use crate::proto::state::State;
+use crate::proto::Refusal;
+use kernel::prelude::*;
+use kernel::sync::rcu;
+use kernel::sync::Arc;
+use rdma::bindings;
+
+/// `ARPHRD_ETHER`, `ARPHRD_INFINIBAND`, `ARPHRD_NONE`.
+const ETHER: u16 = 1;
+pub(crate) const INFINIBAND: u16 = 32;
+const NO_HARDWARE: u16 = 0xfffe;
+
+/// Binds an ID to a local address. May sleep.
+pub(crate) fn bind(id: &Arc<Id>, addr: Option<Address>) -> Result {
+    bind_to(id, addr.ok_or(errno(Refusal::Family))?, None)
+}
+
+fn bind_to(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result {
+    id.with(|inner| inner.life.bind()).map_err(errno)?;
+    let result = try_bind(id, addr, destination);
+    if result.is_err() {
+        id.with(|inner| inner.life.bind_failed());
+    }
+    result
+}
+
+fn try_bind(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result {
+    if let Some(interface) = addr.interface().map_err(errno)? {
+        id.words()
+            .set_bound_dev_if(i32::try_from(interface).map_err(|_| EINVAL)?);
+    }
+    id.set_source(addr);
+    if !addr.is_any() {
+        id.translate(&addr)?;
+        acquire(id)?;
+    }
+    let default = v6_only(id);
+    id.with(|inner| inner.afonly = inner.options.is_afonly(addr.family(), default));
+    id.set_destination(destination.unwrap_or(addr.family().unspecified()));
+    if let Err(error) = ports::take(id) {
+        device::detach(id);
+        return Err(error);
+    }
+    if !addr.is_any() {
+        id.track();
+    }
+    Ok(())
+}
+
+/// Attaches an ID to the device of its local address.
+fn acquire(id: &Arc<Id>) -> Result {
+    check_space(id)?;
+    for device in &device::all()? {
+        let node = id.with(|inner| inner.options.node);
+        if !node.allows(device.view().node_type()) {
+            continue;
+        }
+        for port in device.ports() {
+            if let Ok(gid) = validate(id, device, port, device.gid_type(port)) {
+                return device::attach(id, device, port, Some(gid));
+            }
+        }
+    }
+    Err(ENODEV)
+}
+
+/// Groups of IPoIB need its network devices.
+pub(crate) fn check_space(id: &Id) -> Result {
+    let ipoib = id.words().port_space() == Space::Ipoib.raw();
+    if ipoib && id.dev_type() != INFINIBAND {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// Returns the GID of an ID's local address, if the port has it.
+///
+/// # Errors
+///
+/// `ENODEV`, `ENOENT`: it does not.
+pub(crate) fn validate(id: &Id, device: &CmaDevice, port: u32, gid_type: GidType) -> Result<Gid> {
+    let view = device.view();
+    let caps = caps(view, port);
+    let dev_type = id.dev_type();
+    if !may_access(view, id) || (dev_type == INFINIBAND) != caps.ib() {
+        return Err(ENODEV);
+    }
+    if caps.iwarp() {
+        return validate_iwarp(id, device, port);
+    }
+    let interface = id.words().bound_dev_if();
+    let rxe = driver_id(view) == bindings::rdma_driver_id_RDMA_DRIVER_RXE;
+    let ethernet = dev_type == ETHER || (rxe && dev_type == NO_HARDWARE);
+    let (source, _) = id.addrs();
+    if caps.roce() && ethernet {
+        let gid = source.gid().ok_or(ENODEV)?;
+        let dev = id.net().device_by_index(interface).ok_or(ENODEV)?;
+        return Gid::find(device.device(), port, gid, gid_type, Some(&dev));
+    }
+    let [hardware, ..] = id.hardware();
+    let gid = match source.gid() {
+        Some(gid) if caps.roce() => gid,
+        _ => gid_in(&hardware, dev_type),
+    };
+    let gid_type = if rxe { gid_type } else { GidType::Ib };
+    Gid::find(device.device(), port, gid, gid_type, None)
+}
+
+/// The GID in a hardware address.
+pub(crate) fn gid_in(hardware: &[u8; 32], dev_type: u16) -> [u8; 16] {
+    let skip = if dev_type == INFINIBAND { 4 } else { 0 };
+    let mut gid = [0; 16];
+    for (to, from) in gid.iter_mut().zip(hardware.iter().skip(skip)) {
+        *to = *from;
+    }
+    gid
+}
+
+/// iWARP has one entry for each port, whose network device must be that of the address, or its VLAN
+/// device, or the one below.
+fn validate_iwarp(id: &Id, device: &CmaDevice, port: u32) -> Result<Gid> {
+    let gid = Gid::first(device.device(), port)?;
+    let own = gid.ndev().ok_or(ENODEV)?;
+    let wanted = u32::try_from(id.words().bound_dev_if()).map_err(|_| ENODEV)?;
+    let same_net = {
+        let rcu = rcu::read_lock();
+        let net: &rdma::net::Net = id.net();
+        own.net(&rcu) == net
+    };
+    if !same_net {
+        return Err(ENODEV);
+    }
+    if own.ifindex() == wanted {
+        return Ok(gid);
+    }
+    let bound = id.net().device_by_index(id.words().bound_dev_if());
+    let below_bound = bound
+        .as_ref()
+        .and_then(|bound| bound.vlan())
+        .is_some_and(|(real, _)| real.ifindex() == own.ifindex());
+    let below_own = own.vlan().is_some_and(|(real, _)| real.ifindex() == wanted);
+    if below_bound || (bound.is_some() && below_own) {
+        return Ok(gid);
+    }
+    Err(ENODEV)
+}
+
+/// Resolves the address of a destination; binds the ID before, if it is not. May sleep.
+pub(crate) fn resolve(
+    id: &Arc<Id>,
+    source: Option<Sock>,
+    destination: Option<Sock>,
+    timeout_ms: usize,
+) -> Result {
+    let destination = destination.ok_or(EINVAL)?;
+    let ticket = match id.with(|inner| inner.life.resolve_addr()) {
+        Ok(ticket) => {
+            if let Some(destination) = destination.addr {
+                id.set_destination(destination);
+            }
+            ticket
+        }
+        Err(_) => {
+            bind_for(id, source, &destination)?;
+            id.with(|inner| inner.life.resolve_addr()).map_err(errno)?
+        }
+    };
+    let result = try_resolve(id, &destination, timeout_ms);
+    if result.is_err() {
+        id.with(|inner| inner.life.resolve_addr_failed(ticket));
+    }
+    result
+}
+
+/// Binds an ID for a destination.
+fn bind_for(id: &Arc<Id>, source: Option<Sock>, destination: &Sock) -> Result {
+    if let Some(source) = source.filter(|source| source.family != 0) {
+        let source = source.addr.ok_or(errno(Refusal::Family))?;
+        return bind_to(id, source, destination.addr);
+    }
+    let to = destination.addr.ok_or(errno(Refusal::Family))?;
+    let (source, interface) = to.source_for();
+    if let Some(interface) = interface {
+        id.words()
+            .set_bound_dev_if(i32::try_from(interface).map_err(|_| EINVAL)?);
+    }
+    bind_to(id, source, Some(to))
+}
+
+fn try_resolve(id: &Arc<Id>, destination: &Sock, timeout_ms: usize) -> Result {
+    let (source, _) = id.addrs();
+    let to = destination.addr.ok_or(EINVAL)?;
+    if source.family() != to.family() {
+        return Err(EINVAL);
+    }
+    if to.is_any() {
+        return resolve_loopback(id);
+    }
+    if matches!(to, Address::Ib(_)) {
+        // Devices of InfiniBand are not supported yet.
+        return Err(ENODEV);
+    }
+    // A request that has answered with an error may not be over yet.
+    if id.with(|inner| core::mem::replace(&mut inner.asked, true)) {
+        id.cancel_resolve_ip();
+    }
+    Id::resolve_ip(id, &to, timeout_ms)
+}
+
+/// The destination is this host.
+fn resolve_loopback(id: &Arc<Id>) -> Result {
+    if id.device().is_none() {
+        bind_loopback(id)?;
+    }
+    let [source, mut destination, broadcast] = id.hardware();
+    let skip = if id.dev_type() == INFINIBAND { 4 } else { 0 };
+    let own = source.iter().copied().skip(skip);
+    for (to, from) in destination.iter_mut().skip(skip).take(16).zip(own) {
+        *to = from;
+    }
+    id.set_hardware([source, destination, broadcast]);
+    let State::AddrQuery(ticket) = id.with(|inner| inner.life.state()) else {
+        return Err(EINVAL);
+    };
+    Id::queue(id, Cause::Addr(ticket, true), Status::Ok);
+    Ok(())
+}
+
+/// Attaches an ID to the first device with an active port, else to the first device.
+fn bind_loopback(id: &Arc<Id>) -> Result {
+    let devices = device::all()?;
+    let mut found = None;
+    for device in &devices {
+        for port in device.ports() {
+            if is_active(device.view(), port) {
+                found = found.or(Some((device, port)));
+            }
+        }
+    }
+    let first = devices.first().map(|device| (device, 1));
+    let (device, port) = found.or(first).ok_or(ENODEV)?;
+    let gid = gid_at(device.view(), port, 0)?;
+    let pkey = pkey_at(device.view(), port, 0)?;
+    let dev_type = if caps(device.view(), port).ib() {
+        INFINIBAND
+    } else {
+        ETHER
+    };
+    id.set_dev_type(dev_type);
+    let [mut hardware, destination, mut broadcast] = id.hardware();
+    let skip = if dev_type == INFINIBAND { 4 } else { 0 };
+    for (to, from) in hardware.iter_mut().skip(skip).zip(gid) {
+        *to = from;
+    }
+    for (to, from) in broadcast.iter_mut().skip(8).zip(pkey.to_be_bytes()) {
+        *to = from;
+    }
+    id.set_hardware([hardware, destination, broadcast]);
+    device::attach(id, device, port, None)?;
+    id.track();
+    let (source, _) = id.addrs();
+    id.set_source(source.loopback());
+    Ok(())
+}
+
+/// An address was resolved, or not: `source` is the local address then.
+pub(crate) fn resolved(id: &Arc<Id>, source: Option<Address>, status: i32) {
+    let guard = id.lock();
+    let State::AddrQuery(ticket) = id.with(|inner| inner.life.state()) else {
+        return;
+    };
+    let (old, _) = id.addrs();
+    let mut status = status;
+    if status == 0 {
+        if let Some(source) = source {
+            id.set_source(source);
+        }
+        if id.device().is_none() {
+            match acquire(id) {
+                Ok(()) => id.track(),
+                Err(error) => status = error.to_errno(),
+            }
+        }
+    }
+    if status != 0 {
+        id.set_source(old);
+    }
+    let cause = Cause::Addr(ticket, status == 0);
+    let status = Status::Reported(status);
+    match deliver::deliver(id, guard, cause, &mut Event::new(), status) {
+        Delivered::Kept(guard) => drop(guard),
+        Delivered::Ended(_, end) => end.finish(id),
+    }
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices, the IDs that are attached to them, and listeners without address.
+//!
+//! An attached ID has a reference to its device, so that the device's removal waits for it: each
+//! consumer is told, and destroys its IDs.
+//!
+//! Locks: `DEVICES` is held to change or copy its lists, `CmaDevice::ids` to change or copy that
+//! map. Nothing is called under them.
+
+use crate::deliver;
+use crate::edge::core::caps;
+use crate::edge::core::gid_types;
+use crate::edge::core::transport;
+use crate::edge::core::Gid;
+use crate::edge::id::Id;
+use crate::edge::id::Kind;
+use crate::edge::trace;
+use crate::listen;
+use crate::proto::route::GidType;
+use kernel::prelude::*;
+use kernel::rbtree::RBTree;
+use kernel::sync::Arc;
+use kernel::sync::Mutex;
+use rdma::client::DeviceRef;
+use rdma::edge::device::Device;
+
+/// A device, from when it is added.
+#[pin_data]
+pub(crate) struct CmaDevice {
+    device: DeviceRef,
+    /// GID type of connections, for each port.
+    gid_types: KVec<GidType>,
+    #[pin]
+    ids: Mutex<Ids>,
+}
+
+/// IDs by their addresses.
+struct Ids {
+    ids: RBTree<usize, Arc<Id>>,
+    /// The device is being removed: no further ones.
+    closed: bool,
+}
+
+/// What an ID has of its device.
+#[derive(Clone)]
+pub(crate) struct Attached {
+    pub(crate) device: Arc<CmaDevice>,
+    /// The port; 0 for a listener on all ports.
+    pub(crate) port: u32,
+    /// The GID of the local address.
+    pub(crate) gid: Option<Arc<Gid>>,
+    /// The GID type of connections.
+    pub(crate) gid_type: GidType,
+}
+
+/// All devices, and all listeners without address.
+struct Lists {
+    devices: KVec<Arc<CmaDevice>>,
+    anywhere: KVec<Arc<Id>>,
+}
+
+rdma::global_lock! {
+    // SAFETY: `init` initialises it in the module's initialisation.
+    unsafe(uninit) static DEVICES: Mutex<Lists> = Lists {
+        devices: KVec::new(),
+        anywhere: KVec::new(),
+    };
+}
+
+/// Makes the lists ready. Only for the module's initialisation.
+pub(crate) fn init() {
+    rdma::sync::init_once(&DEVICES);
+}
+
+fn copy<T>(list: &KVec<Arc<T>>) -> Result<KVec<Arc<T>>> {
+    let mut all = KVec::with_capacity(list.len(), GFP_KERNEL)?;
+    for one in list {
+        all.push(one.clone(), GFP_KERNEL)?;
+    }
+    Ok(all)
+}
+
+/// All devices at present.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn all() -> Result<KVec<Arc<CmaDevice>>> {
+    copy(&DEVICES.lock().devices)
+}
+
+/// Announces a listener without address to devices that come later; returns the present ones.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn add_anywhere(id: &Arc<Id>) -> Result<KVec<Arc<CmaDevice>>> {
+    let mut lists = DEVICES.lock();
+    let devices = copy(&lists.devices)?;
+    lists.anywhere.push(id.clone(), GFP_KERNEL)?;
+    Ok(devices)
+}
+
+/// Ends [`add_anywhere`].
+pub(crate) fn remove_anywhere(id: &Id) {
+    let removed = {
+        let mut lists = DEVICES.lock();
+        let at = lists
+            .anywhere
+            .iter()
+            .position(|one| core::ptr::eq(&**one, id));
+        at.and_then(|at| lists.anywhere.remove(at).ok())
+    };
+    drop(removed);
+}
+
+impl CmaDevice {
+    /// The device.
+    pub(crate) fn view(&self) -> &Device {
+        self.device.view()
+    }
+
+    /// The device, counted.
+    pub(crate) fn device(&self) -> &DeviceRef {
+        &self.device
+    }
+
+    /// The ports.
+    pub(crate) fn ports(&self) -> core::ops::RangeInclusive<u32> {
+        self.device.ports()
+    }
+
+    /// Calls `each` with all attached IDs. It must not take the locks of IDs.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(&Arc<Id>)) {
+        for (_, id) in self.ids.lock().ids.iter() {
+            each(id);
+        }
+    }
+
+    /// The GID type of connections of a port.
+    pub(crate) fn gid_type(&self, port: u32) -> GidType {
+        let at = port.saturating_sub(*self.ports().start());
+        // CAST: Widens.
+        self.gid_types
+            .get(at as usize)
+            .copied()
+            .unwrap_or(GidType::Ib)
+    }
+
+    /// A device that was added.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`: no port has connections; `ENOMEM`.
+    pub(crate) fn add(device: DeviceRef) -> Result<Arc<Self>> {
+        let view = device.view();
+        let can = |port| {
+            let caps = caps(view, port);
+            caps.ib_cm() || caps.iw_cm()
+        };
+        if !device.ports().any(can) {
+            return Err(rdma::provider::unsupported());
+        }
+        let mut types = KVec::new();
+        for port in device.ports() {
+            let mask = gid_types(view, port);
+            types.push(GidType::preferred(mask).unwrap_or(GidType::Ib), GFP_KERNEL)?;
+        }
+        let this = Arc::pin_init(
+            pin_init!(Self {
+                device,
+                gid_types: types,
+                ids <- kernel::new_mutex!(
+                    Ids { ids: RBTree::new(), closed: false },
+                    "CmaDevice::ids"
+                ),
+            }),
+            GFP_KERNEL,
+        )?;
+        let listeners = {
+            let mut lists = DEVICES.lock();
+            let listeners = copy(&lists.anywhere)?;
+            lists.devices.push(this.clone(), GFP_KERNEL)?;
+            listeners
+        };
+        for listener in &listeners {
+            // One listener that fails does not keep the device from others.
+            if let Err(error) = listen::on_device(listener, &this) {
+                pr_warn!(
+                    "cannot listen on a new device, error {}\n",
+                    error.to_errno()
+                );
+            }
+        }
+        trace::device(this.view(), true);
+        Ok(this)
+    }
+
+    /// The device is being removed: tells all consumers. Returns when each ID was told; the caller's
+    /// reference count waits until they are gone.
+    pub(crate) fn remove(this: Arc<Self>) {
+        trace::device(this.view(), false);
+        let removed = {
+            let mut lists = DEVICES.lock();
+            let at = lists.devices.iter().position(|one| Arc::ptr_eq(one, &this));
+            at.and_then(|at| lists.devices.remove(at).ok())
+        };
+        drop(removed);
+        this.ids.lock().closed = true;
+        loop {
+            let next = {
+                let mut ids = this.ids.lock();
+                let first = ids.ids.iter().next().map(|(key, _)| *key);
+                first.and_then(|key| ids.ids.remove(&key))
+            };
+            let Some(id) = next else { break };
+            match &id.kind {
+                Kind::Internal(listener) => listen::remove_child(listener, &id),
+                Kind::Plain | Kind::Request => deliver::removal(&id),
+            }
+        }
+    }
+}
+
+fn key(id: &Id) -> usize {
+    core::ptr::from_ref(id).addr()
+}
+
+/// Attaches an ID to a device.
+///
+/// # Errors
+///
+/// `ENODEV`: the device is being removed; `ENOMEM`.
+pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Option<Gid>) -> Result {
+    let gid = match gid {
+        Some(gid) => Some(Arc::new(gid, GFP_KERNEL)?),
+        None => None,
+    };
+    {
+        let mut ids = device.ids.lock();
+        if ids.closed {
+            return Err(ENODEV);
+        }
+        ids.ids
+            .try_create_and_insert(key(id), id.clone(), GFP_KERNEL)?;
+    }
+    let view = device.view();
+    id.words().set_transport(transport(view));
+    id.words().set_port_num(port);
+    id.set_sgid(gid.as_ref().map_or(core::ptr::null(), |gid| gid.as_raw()));
+    id.with(|inner| {
+        inner.device = Some(Attached {
+            device: device.clone(),
+            port,
+            gid,
+            gid_type: if port == 0 {
+                GidType::Ib
+            } else {
+                device.gid_type(port)
+            },
+        });
+    });
+    id.set_device(device.device().raw());
+    trace::attach(id, view);
+    Ok(())
+}
+
+/// Detaches an ID from its device, if it has one.
+pub(crate) fn detach(id: &Id) {
+    id.set_device(core::ptr::null_mut());
+    id.set_sgid(core::ptr::null());
+    let Some(attached) = id.with(|inner| inner.device.take()) else {
+        return;
+    };
+    let removed = attached.device.ids.lock().ids.remove(&key(id));
+    drop(removed);
+}
+
+impl Id {
+    /// The device and port, if it is attached.
+    pub(crate) fn device(&self) -> Option<(DeviceRef, u32)> {
+        self.attached()
+            .map(|attached| (attached.device.device().clone(), attached.port))
+    }
+
+    /// The device, port and GID, if it is attached.
+    pub(crate) fn attached(&self) -> Option<Attached> {
+        self.with(|inner| inner.device.clone())
+    }
+
+    /// The GID of the local address.
+    pub(crate) fn sgid(&self) -> Option<Arc<Gid>> {
+        self.attached().and_then(|attached| attached.gid)
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Listeners. One with an address listens on its device; one without has an internal ID for each
+//! device, present and future.
+//!
+//! Locks: `Id::children` is held while an internal ID begins to listen, so that a device has one.
+
+use crate::deliver;
+use crate::device;
+use crate::device::CmaDevice;
+use crate::edge::core::caps;
+use crate::edge::errno;
+use crate::edge::ib::IbId;
+use crate::edge::id::Consumer;
+use crate::edge::id::Id;
+use crate::edge::id::Kind;
+use crate::edge::id::Transport;
+use crate::edge::iw::IwId;
+use crate::ports;
+use crate::proto::addr::Family;
+use crate::proto::service;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::errno::enosys;
+
+/// Listens; an ID that is not bound is bound to any IPv4 address before. May sleep.
+pub(crate) fn listen(id: &Arc<Id>, backlog: c_int) -> Result {
+    if id.with(|inner| inner.life.listen()).is_err() {
+        crate::bind::bind(id, Some(Family::V4.unspecified()))?;
+        id.with(|inner| inner.life.listen()).map_err(errno)?;
+    }
+    let result = try_listen(id, backlog);
+    if result.is_err() {
+        id.with(|inner| {
+            inner.backlog = 0;
+            inner.life.listen_failed();
+        });
+    }
+    result
+}
+
+fn try_listen(id: &Arc<Id>, backlog: c_int) -> Result {
+    ports::claim(id)?;
+    id.with(|inner| inner.backlog = backlog);
+    match id.device() {
+        Some(_) => on_own_device(id, backlog),
+        None => everywhere(id),
+    }
+}
+
+/// Listens on the device of an ID.
+fn on_own_device(id: &Arc<Id>, backlog: c_int) -> Result {
+    let (device, _) = id.device().ok_or(ENODEV)?;
+    let caps = caps(device.view(), 1);
+    let transport = if caps.ib_cm() {
+        let (source, _) = id.addrs();
+        let service_id = service::id(id.words().port_space(), &source);
+        Transport::Ib(IbId::listen(&device, service_id)?)
+    } else if caps.iw_cm() {
+        Transport::Iw(IwId::listen(&device, id, backlog)?)
+    } else {
+        return Err(enosys());
+    };
+    id.with(|inner| inner.transport = Some(transport));
+    Ok(())
+}
+
+/// Listens on all devices.
+fn everywhere(id: &Arc<Id>) -> Result {
+    id.children.lock().closed = false;
+    let devices = device::add_anywhere(id)?;
+    for device in &devices {
+        if let Err(error) = on_device(id, device) {
+            close(id);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Gives a listener an internal ID on a device, if it has none there. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`; those of the transport.
+pub(crate) fn on_device(listener: &Arc<Id>, device: &Arc<CmaDevice>) -> Result {
+    let view = device.view();
+    let (source, _) = listener.addrs();
+    let (options, afonly, backlog) =
+        listener.with(|inner| (inner.options, inner.afonly, inner.backlog));
+    let no_ib = source.family() == Family::Ib && !caps(view, 1).ib_cm();
+    if no_ib || !options.node.allows(view.node_type()) {
+        return Ok(());
+    }
+    let mut children = listener.children.lock();
+    let present = children.ids.iter().any(|child| {
+        child
+            .attached()
+            .is_some_and(|attached| Arc::ptr_eq(&attached.device, device))
+    });
+    if children.closed || present {
+        return Ok(());
+    }
+    children.ids.reserve(1, GFP_KERNEL)?;
+    let child = Id::new(
+        listener.net_ref(),
+        Consumer::NONE,
+        Kind::Internal(listener.clone()),
+        listener.words().port_space(),
+        listener.words().qp_type(),
+    )?;
+    child.name_from(listener);
+    child.with(|inner| {
+        inner.options = options;
+        inner.options.reuse = false;
+        inner.afonly = afonly;
+    });
+    child.set_source(source);
+    if device::attach(&child, device, 0, None).is_err() {
+        // The device is being removed.
+        drop(children);
+        deliver::destroy(&child);
+        return Ok(());
+    }
+    child.track();
+    let begun = listen(&child, backlog);
+    match begun {
+        Ok(()) => Ok(children.ids.push(child, GFP_KERNEL)?),
+        Err(error) => {
+            drop(children);
+            deliver::destroy(&child);
+            Err(error)
+        }
+    }
+}
+
+/// Ends a listener without address: destroys its internal IDs. May sleep.
+pub(crate) fn close(listener: &Id) {
+    device::remove_anywhere(listener);
+    let children = {
+        let mut children = listener.children.lock();
+        children.closed = true;
+        core::mem::take(&mut children.ids)
+    };
+    for child in &children {
+        deliver::destroy(child);
+    }
+}
+
+/// Destroys an internal ID, whose device is being removed, if nobody else does. May sleep.
+pub(crate) fn remove_child(listener: &Id, child: &Arc<Id>) {
+    let found = {
+        let mut children = listener.children.lock();
+        let at = children.ids.iter().position(|one| Arc::ptr_eq(one, child));
+        at.and_then(|at| children.ids.remove(at).ok())
+    };
+    if let Some(child) = found {
+        deliver::destroy(&child);
+    }
+}

@@ -1,0 +1,681 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connections: identifiers of the RDMA connection manager (`rdma_cm`), for consumers in other
+//! modules.
+//!
+//! ```text
+//!   CmId::create(user) --bind, resolve, listen, connect--> calls of the user's handlers:
+//!        |                                                   CmUser::event(CmEvent)
+//!        |                                                   CmUser::request(Request) -> Answered
+//!        +- drop: destroys it, after its handlers             take(user) -> a new CmId
+//! ```
+//!
+//! | type | what |
+//! |---|---|
+//! | [`CmId`] | an owned identifier; what changes it takes `&mut`, so calls do not race |
+//! | [`Locked`] | the identifier while none of its handlers runs |
+//! | [`CmEvent`] | an event, during the handler; private data are slices |
+//! | [`Request`] | a connection request, with the identifier that was made for it |
+//!
+//! Handlers of an identifier run one at a time, under its handler lock, and may sleep. Those of a listener
+//! on a wildcard address are an exception: it listens by a hidden identifier for each device, and its
+//! handlers run under the locks of these, so that several run at a time, and [`CmId::lock`] does not
+//! keep them from running. A handler must
+//! not drop its own identifier, which would wait for the handler; it queues work that does so. The
+//! handler's answer matters to the connection manager for requests only: whether somebody took the
+//! new identifier ([`Answered`]).
+//!
+//! Calls that need a device answer `EINVAL` for an identifier that is not bound to one: the C
+//! module would follow a null pointer in some of them.
+//!
+//! C header: `include/rdma/rdma_cm.h`. Only exported functions are called, so the connection
+//! manager may be the C one.
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::ptr::NonNull;
+
+use crate::bindings;
+use crate::edge::cm::Conn;
+use crate::edge::cm::Event;
+use crate::edge::cm::Id;
+use crate::edge::cm::Ud;
+use crate::edge::View;
+use crate::module::Resident;
+use kernel::error::from_err_ptr;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use kernel::types::NotThreadSafe;
+
+/// Bytes of a record of a service.
+pub const SERVICE: usize = size_of::<bindings::sa_service_rec>();
+const _: () = assert!(SERVICE == size_of::<bindings::ib_user_service_rec>());
+
+/// Bytes of a socket address (`struct sockaddr_storage`).
+pub const ADDRESS: usize = 128;
+
+/// A socket address of any family.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub struct SocketAddress(pub [u8; ADDRESS]);
+
+impl SocketAddress {
+    fn raw(&mut self) -> *mut bindings::sockaddr {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Handlers of identifiers.
+pub trait CmUser: Sized + Send + Sync + 'static {
+    /// Returns [`resident!()`](crate::resident): the handlers are the module's code.
+    fn resident() -> Resident;
+
+    /// Handles an event that is not a connection request.
+    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>);
+
+    /// Handles a connection request that the listener `this` has got. May run concurrently for a
+    /// listener, and without its handler lock.
+    fn request<'a>(
+        this: ArcBorrow<'_, Self>,
+        request: Request<'a, Self>,
+        event: &CmEvent<'_>,
+    ) -> Answered<'a>;
+}
+
+/// Parameters of an event.
+pub enum Params<'a> {
+    /// Of a connection, with the peer's private data.
+    Conn(&'a Conn, &'a [u8]),
+    /// Of a datagram queue pair, with the peer's private data.
+    Ud(&'a Ud, &'a [u8]),
+}
+
+/// An event, during the handler.
+pub struct CmEvent<'a> {
+    id: &'a Id,
+    event: &'a Event,
+}
+
+impl CmEvent<'_> {
+    /// Returns the type (`enum rdma_cm_event_type`).
+    pub fn kind(&self) -> u32 {
+        self.event.kind()
+    }
+
+    /// Returns 0, a negative errno, or the reason of a rejection.
+    pub fn status(&self) -> i32 {
+        self.event.status()
+    }
+
+    /// Returns vendor and attributes of the enhanced connection establishment.
+    pub fn ece(&self) -> (u32, u32) {
+        (self.event.vendor_id(), self.event.attr_mod())
+    }
+
+    /// Returns the parameters, which depend on the type of the identifier.
+    pub fn params(&self) -> Params<'_> {
+        // SAFETY: By the contract of the connection manager, the type of the identifier tells which
+        // member of the union it has written.
+        unsafe {
+            if self.id.is_datagram() {
+                Params::Ud(self.event.ud(), self.event.ud_private())
+            } else {
+                Params::Conn(self.event.conn(), self.event.conn_private())
+            }
+        }
+    }
+
+    /// Returns what [`CmId::join`] was called with, for an event about a multicast group.
+    pub fn join(&self) -> Option<usize> {
+        matches!(
+            self.kind(),
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_MULTICAST_JOIN
+                | bindings::rdma_cm_event_type_RDMA_CM_EVENT_MULTICAST_ERROR
+        )
+        .then(|| self.event.join())
+    }
+
+    /// Returns the device, or null. It exists during the handler.
+    pub fn device(&self) -> *mut bindings::ib_device {
+        self.id.device()
+    }
+}
+
+/// A connection request, with the identifier that was made for it. Without [`take`](Self::take), the
+/// connection manager destroys it.
+pub struct Request<'a, U: CmUser> {
+    id: NonNull<bindings::rdma_cm_id>,
+    _user: PhantomData<U>,
+    _of_call: PhantomData<fn(&'a ()) -> &'a ()>,
+}
+
+/// The answer to the request of the call `'a`.
+pub struct Answered<'a>(c_int, PhantomData<fn(&'a ()) -> &'a ()>);
+
+/// How a request is refused.
+pub enum Refusal {
+    /// The peer is told.
+    Reject,
+    /// The peer is not told, and may try again.
+    Silent,
+}
+
+impl<'a, U: CmUser> Request<'a, U> {
+    /// Takes the identifier. Its events go to `user`.
+    pub fn take(self, user: Arc<U>) -> (CmId<U>, Answered<'a>) {
+        // SAFETY: The identifier exists during the handler, whose request this is.
+        let id = unsafe { Id::view(self.id.as_ptr()) };
+        id.set_context(Arc::as_ptr(&user).cast_mut().cast());
+        let taken = CmId {
+            // INVARIANT: The handler returns 0 (`Answered`), so the identifier is ours, with the
+            // handler of the listener, and the context that was just set.
+            raw: self.id,
+            _user: user,
+            _resident: U::resident(),
+        };
+        (taken, Answered(0, PhantomData))
+    }
+
+    /// Refuses the connection.
+    pub fn refuse(self, how: Refusal) -> Answered<'a> {
+        let error = match how {
+            Refusal::Reject => EINVAL,
+            Refusal::Silent => ENOMEM,
+        };
+        Answered(error.to_errno(), PhantomData)
+    }
+}
+
+/// An identifier. Drop destroys it, and waits for its handlers: not for use in one of them, or under
+/// a lock that they take. Drop may sleep.
+///
+/// # Invariants
+///
+/// `raw` was made with [`handler`] of `U` as its handler, and the address of `_user` as its context.
+/// This owns it.
+pub struct CmId<U: CmUser> {
+    raw: NonNull<bindings::rdma_cm_id>,
+    _user: Arc<U>,
+    /// The handler is the module's code.
+    _resident: Resident,
+}
+
+// SAFETY: Identifiers may be used from any thread; the user is `Send` and `Sync`.
+unsafe impl<U: CmUser> Send for CmId<U> {}
+// SAFETY: As for `Send`: functions that take a shared reference may be called concurrently.
+unsafe impl<U: CmUser> Sync for CmId<U> {}
+
+/// Parameters of a connection that we make or accept.
+#[derive(Default)]
+#[allow(missing_docs, reason = "the names are those of the header")]
+pub struct ConnParam<'a> {
+    pub private: &'a [u8],
+    pub responder_resources: u8,
+    pub initiator_depth: u8,
+    pub flow_control: u8,
+    pub retry_count: u8,
+    pub rnr_retry_count: u8,
+    pub srq: u8,
+    pub qp_num: u32,
+    pub qkey: u32,
+}
+
+impl ConnParam<'_> {
+    fn to_c(&self) -> Result<bindings::rdma_conn_param> {
+        Ok(bindings::rdma_conn_param {
+            private_data: self.private.as_ptr().cast(),
+            private_data_len: u8::try_from(self.private.len())?,
+            responder_resources: self.responder_resources,
+            initiator_depth: self.initiator_depth,
+            flow_control: self.flow_control,
+            retry_count: self.retry_count,
+            rnr_retry_count: self.rnr_retry_count,
+            srq: self.srq,
+            qp_num: self.qp_num,
+            qkey: self.qkey,
+        })
+    }
+}
+
+/// Vendor and attributes of an enhanced connection establishment.
+pub type Ece = (u32, u32);
+
+fn ece((vendor_id, attr_mod): Ece) -> bindings::rdma_ucm_ece {
+    bindings::rdma_ucm_ece {
+        vendor_id,
+        attr_mod,
+    }
+}
+
+impl<U: CmUser> CmId<U> {
+    /// Creates an identifier in the network namespace of the current task, for a program. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn create_for_program(user: Arc<U>, space: u32, qp_type: u32) -> Result<Self> {
+        // SAFETY: The context stays as long as the identifier (`_user`); `handler` expects it.
+        let raw = from_err_ptr(unsafe {
+            bindings::rdma_create_user_id(
+                Some(handler::<U>),
+                Arc::as_ptr(&user).cast_mut().cast(),
+                space,
+                qp_type,
+            )
+        })?;
+        Ok(Self {
+            // INVARIANT: Just made with these arguments.
+            raw: NonNull::new(raw).ok_or(ENOMEM)?,
+            _user: user,
+            _resident: U::resident(),
+        })
+    }
+
+    fn view(&self) -> &Id {
+        // SAFETY: The identifier exists as long as this (type invariant).
+        unsafe { Id::view(self.raw.as_ptr()) }
+    }
+
+    /// Returns whether it is bound to a device.
+    pub fn has_device(&self) -> bool {
+        !self.view().device().is_null()
+    }
+
+    fn with_device(&self) -> Result<*mut bindings::rdma_cm_id> {
+        if self.has_device() {
+            Ok(self.raw.as_ptr())
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    /// Waits until none of its handlers runs, and keeps them from running.
+    pub fn lock(&self) -> Locked<'_, U> {
+        // SAFETY: The identifier exists (type invariant).
+        unsafe { bindings::rdma_lock_handler(self.raw.as_ptr()) };
+        // INVARIANT: Just locked.
+        Locked {
+            id: self,
+            _not_send: NotThreadSafe,
+        }
+    }
+
+    /// Binds it to an address. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `rdma_bind_addr`.
+    pub fn bind(&mut self, mut address: SocketAddress) -> Result {
+        // SAFETY: The identifier exists (type invariant); the address has the size of all families.
+        to_result(unsafe { bindings::rdma_bind_addr(self.raw.as_ptr(), address.raw()) })
+    }
+
+    /// Resolves an address; an event follows. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `rdma_resolve_addr`.
+    pub fn resolve_addr(
+        &mut self,
+        mut from: SocketAddress,
+        mut to: SocketAddress,
+        timeout_ms: u32,
+    ) -> Result {
+        // SAFETY: The identifier exists (type invariant); the addresses have the size of all
+        // families.
+        to_result(unsafe {
+            bindings::rdma_resolve_addr(
+                self.raw.as_ptr(),
+                from.raw(),
+                to.raw(),
+                timeout_ms as c_ulong,
+            )
+        })
+    }
+
+    /// Resolves a service of InfiniBand; an event follows. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `rdma_resolve_ib_service`.
+    pub fn resolve_service(&mut self, mut service: bindings::rdma_ucm_ib_service) -> Result {
+        // SAFETY: The identifier exists (type invariant).
+        to_result(unsafe { bindings::rdma_resolve_ib_service(self.raw.as_ptr(), &mut service) })
+    }
+
+    /// Resolves the route; an event follows. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a device; those of `rdma_resolve_route`.
+    pub fn resolve_route(&mut self, timeout_ms: u32) -> Result {
+        let raw = self.with_device()?;
+        // SAFETY: The identifier exists (type invariant).
+        to_result(unsafe { bindings::rdma_resolve_route(raw, timeout_ms as c_ulong) })
+    }
+
+    /// Sets the path that the subnet administrator would resolve, as it sends it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a device; those of `rdma_set_ib_path`.
+    pub fn set_path(&mut self, mut record: [u8; 64]) -> Result {
+        let raw = self.with_device()?;
+        // SAFETY: The identifier exists (type invariant) and has a device, which stays: only calls
+        // that take `&mut self` release it. A record has so many bytes.
+        to_result(unsafe { bindings::rdma_helper_cm_set_path(raw, record.as_mut_ptr()) })
+    }
+
+    /// Listens for connection requests. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `rdma_listen`.
+    pub fn listen(&mut self, backlog: u32) -> Result {
+        let backlog = c_int::try_from(backlog)?;
+        // SAFETY: The identifier exists (type invariant).
+        to_result(unsafe { bindings::rdma_listen(self.raw.as_ptr(), backlog) })
+    }
+
+    /// Connects. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a device; those of `rdma_connect_ece`.
+    pub fn connect(&mut self, param: &ConnParam<'_>, extra: Ece) -> Result {
+        let (raw, mut param, mut extra) = (self.with_device()?, param.to_c()?, ece(extra));
+        // SAFETY: The identifier exists (type invariant); the private data are borrowed.
+        to_result(unsafe { bindings::rdma_connect_ece(raw, &mut param, &mut extra) })
+    }
+
+    /// Rejects a connection request. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a device; those of `rdma_reject`.
+    pub fn reject(&mut self, private: &[u8], reason: u8) -> Result {
+        let (raw, len) = (self.with_device()?, u8::try_from(private.len())?);
+        // SAFETY: The identifier exists (type invariant); the private data are borrowed.
+        to_result(unsafe { bindings::rdma_reject(raw, private.as_ptr().cast(), len, reason) })
+    }
+
+    /// Disconnects. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a device; those of `rdma_disconnect`.
+    pub fn disconnect(&mut self) -> Result {
+        let raw = self.with_device()?;
+        // SAFETY: The identifier exists (type invariant).
+        to_result(unsafe { bindings::rdma_disconnect(raw) })
+    }
+
+    /// Passes an event of the queue pair (`enum ib_event_type`). May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a device; those of `rdma_notify`.
+    pub fn notify(&mut self, event: u32) -> Result {
+        let raw = self.with_device()?;
+        // SAFETY: The identifier exists (type invariant); the function checks the event.
+        to_result(unsafe { bindings::rdma_notify(raw, event) })
+    }
+
+    /// Joins a multicast group; an event with the `cookie` follows. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a device; those of `rdma_join_multicast`.
+    pub fn join(&mut self, mut group: SocketAddress, state: u8, cookie: usize) -> Result {
+        let raw = self.with_device()?;
+        // SAFETY: The identifier exists (type invariant). The context of a join comes back in
+        // events, and is a number for us.
+        to_result(unsafe {
+            bindings::rdma_join_multicast(
+                raw,
+                group.raw(),
+                state,
+                ptr::without_provenance_mut(cookie),
+            )
+        })
+    }
+
+    /// Leaves a multicast group that was joined: the newest join of the address. May sleep.
+    pub fn leave(&mut self, mut group: SocketAddress) {
+        // SAFETY: The identifier exists (type invariant).
+        unsafe { bindings::rdma_leave_multicast(self.raw.as_ptr(), group.raw()) };
+    }
+
+    /// Sets the type of service.
+    pub fn set_service_type(&mut self, tos: u8) {
+        // SAFETY: The identifier exists (type invariant).
+        unsafe { bindings::rdma_set_service_type(self.raw.as_ptr(), tos.into()) };
+    }
+
+    /// Sets whether others may have the same address.
+    ///
+    /// # Errors
+    ///
+    /// Those of `rdma_set_reuseaddr`.
+    pub fn set_reuseaddr(&mut self, reuse: bool) -> Result {
+        // SAFETY: The identifier exists (type invariant).
+        to_result(unsafe { bindings::rdma_set_reuseaddr(self.raw.as_ptr(), reuse.into()) })
+    }
+
+    /// Sets whether an IPv6 address is not for IPv4, too.
+    ///
+    /// # Errors
+    ///
+    /// Those of `rdma_set_afonly`.
+    pub fn set_afonly(&mut self, only: bool) -> Result {
+        // SAFETY: The identifier exists (type invariant).
+        to_result(unsafe { bindings::rdma_set_afonly(self.raw.as_ptr(), only.into()) })
+    }
+
+    /// Sets the acknowledgement timeout, an exponent.
+    ///
+    /// # Errors
+    ///
+    /// Those of `rdma_set_ack_timeout`.
+    pub fn set_ack_timeout(&mut self, timeout: u8) -> Result {
+        // SAFETY: The identifier exists (type invariant).
+        to_result(unsafe { bindings::rdma_set_ack_timeout(self.raw.as_ptr(), timeout) })
+    }
+
+    /// Returns the attributes that bring the queue pair of the connection into a state, and their
+    /// mask. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a device; those of `rdma_init_qp_attr`.
+    pub fn qp_attr(&mut self, state: u32) -> Result<(bindings::ib_qp_attr, u32)> {
+        let raw = self.with_device()?;
+        let mut attr = bindings::ib_qp_attr {
+            qp_state: state,
+            ..Default::default()
+        };
+        let mut mask = 0;
+        // SAFETY: The identifier exists (type invariant) and has a device, which stays: only calls
+        // that take `&mut self` release it.
+        to_result(unsafe { bindings::rdma_init_qp_attr(raw, &mut attr, &mut mask) })?;
+        // CAST: A mask.
+        Ok((attr, mask as u32))
+    }
+
+    /// Returns the device, or null. It stays as long as `self` is borrowed, if it is there.
+    pub fn device(&mut self) -> *mut bindings::ib_device {
+        self.view().device()
+    }
+}
+
+impl<U: CmUser> Drop for CmId<U> {
+    fn drop(&mut self) {
+        // SAFETY: The identifier is owned by this (type invariant).
+        unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
+    }
+}
+
+/// What an identifier knows of its ends.
+pub type Route = bindings::rdma_helper_cm_route;
+
+/// How the port of an identifier routes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// By a subnet administrator.
+    Ib,
+    /// RoCE.
+    Roce,
+    /// iWARP.
+    Iwarp,
+    /// Not known.
+    Other,
+}
+
+/// Returns how the port of an identifier routes.
+pub fn link(route: &Route) -> Link {
+    match u32::from(route.link) {
+        bindings::RDMA_HELPER_CM_IB => Link::Ib,
+        bindings::RDMA_HELPER_CM_ROCE => Link::Roce,
+        bindings::RDMA_HELPER_CM_IWARP => Link::Iwarp,
+        _ => Link::Other,
+    }
+}
+
+/// An identifier while none of its handlers runs.
+///
+/// # Invariants
+///
+/// This thread holds the handler lock.
+pub struct Locked<'a, U: CmUser> {
+    id: &'a CmId<U>,
+    _not_send: NotThreadSafe,
+}
+
+impl<U: CmUser> Locked<'_, U> {
+    /// Accepts a connection request. Without parameters, those of the request are used. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a device; those of `rdma_accept_ece`.
+    pub fn accept(&self, param: Option<&ConnParam<'_>>, extra: Ece) -> Result {
+        let (raw, mut extra) = (self.id.with_device()?, ece(extra));
+        let mut param = param.map(ConnParam::to_c).transpose()?;
+        let place = param.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: The identifier exists (invariant of `CmId`), and its handler lock is held (type
+        // invariant). The private data are borrowed.
+        to_result(unsafe { bindings::rdma_accept_ece(raw, place, &mut extra) })
+    }
+
+    /// Returns what the identifier knows of its ends.
+    pub fn route(&self) -> Route {
+        let mut route = Route::default();
+        // SAFETY: The identifier exists (invariant of `CmId`).
+        unsafe { bindings::rdma_helper_cm_route(self.id.raw.as_ptr(), &mut route) };
+        route
+    }
+
+    /// Returns the family of its source address.
+    pub fn source_family(&self) -> u16 {
+        let Route {
+            src: [a, b, ..], ..
+        } = self.route();
+        u16::from_ne_bytes([a, b])
+    }
+
+    /// Returns the GIDs of its ends, source first.
+    pub fn gids(&self) -> ([u8; 16], [u8; 16]) {
+        let (mut from, mut to) = (bindings::ib_gid::default(), bindings::ib_gid::default());
+        // SAFETY: The identifier exists (invariant of `CmId`). GIDs consist of bytes, any of which
+        // are valid.
+        unsafe {
+            bindings::rdma_read_gids(self.id.raw.as_ptr(), &mut from, &mut to);
+            (*from.raw, *to.raw)
+        }
+    }
+
+    /// Returns the service ID of an address of the identifier, in network byte order.
+    pub fn service_id(&self, mut address: SocketAddress) -> u64 {
+        // SAFETY: The identifier exists (invariant of `CmId`); the address has the size of all
+        // families.
+        unsafe { bindings::rdma_get_service_id(self.id.raw.as_ptr(), address.raw()) }
+    }
+
+    /// Returns a path, in a form for C functions. It exists as long as the result of
+    /// [`route`](Self::route) says so, and this is borrowed.
+    pub fn path(&self, index: u32) -> Option<*mut bindings::sa_path_rec> {
+        if index >= self.route().paths {
+            return None;
+        }
+        let first = NonNull::new(self.id.view().paths())?;
+        // SAFETY: There are so many paths (`rdma_helper_cm_route`); they are allocated and freed by
+        // calls of the consumer, which `&mut CmId` excludes.
+        Some(unsafe { first.as_ptr().add(usize::try_from(index).ok()?) })
+    }
+
+    /// Returns a path as the subnet administrator sends it.
+    pub fn packed_path(&self, index: u32) -> Option<[u8; 64]> {
+        let path = self.path(index)?;
+        let mut bytes = [0; 64];
+        // SAFETY: The path exists (`path`); the function writes so many bytes.
+        unsafe { bindings::rdma_helper_cm_pack_path(path, bytes.as_mut_ptr()) };
+        Some(bytes)
+    }
+
+    /// Returns how many records of services there are. They are complete once the event
+    /// `ADDRINFO_RESOLVED` has told of them.
+    pub fn service_count(&self) -> u32 {
+        // SAFETY: The identifier exists (invariant of `CmId`).
+        unsafe { bindings::rdma_helper_cm_services(self.id.raw.as_ptr(), ptr::null_mut(), 0) }
+    }
+
+    /// Copies as many records of services as there are, or as fit.
+    pub fn copy_services(&self, to: &mut [u8]) {
+        // SAFETY: The identifier exists (invariant of `CmId`); the function writes at most so many
+        // bytes.
+        unsafe {
+            bindings::rdma_helper_cm_services(self.id.raw.as_ptr(), to.as_mut_ptr(), to.len())
+        };
+    }
+}
+
+impl<U: CmUser> Drop for Locked<'_, U> {
+    fn drop(&mut self) {
+        // SAFETY: This thread holds the lock (type invariant).
+        unsafe { bindings::rdma_unlock_handler(self.id.raw.as_ptr()) };
+    }
+}
+
+/// The handler of identifiers with the user `U`.
+///
+/// # Safety
+///
+/// For the connection manager only, with an identifier of `U` and an event of it. For a connection
+/// request, the identifier is new, and its context that of the listener.
+unsafe extern "C" fn handler<U: CmUser>(
+    raw: *mut bindings::rdma_cm_id,
+    event: *mut bindings::rdma_cm_event,
+) -> c_int {
+    let Some(place) = NonNull::new(raw) else {
+        return 0;
+    };
+    // SAFETY: Both exist during the call (contract of this function).
+    let (id, event) = unsafe { (Id::view(raw), Event::view(event)) };
+    // SAFETY: The context is the address of the user in an `Arc`, which the owner of the identifier,
+    // or of the listener, keeps until its handlers have returned (invariant of `CmId`).
+    let user = unsafe { ArcBorrow::from_raw(id.context().cast_const().cast::<U>()) };
+    let told = CmEvent { id, event };
+    if told.kind() == bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST {
+        let request = Request {
+            id: place,
+            _user: PhantomData,
+            _of_call: PhantomData,
+        };
+        return U::request(user, request, &told).0;
+    }
+    U::event(user, &told);
+    0
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Routes to a peer: address vectors that own their reference to the local GID.
+//!
+//! A [`Route`] is made of a received MAD, or of a path record ([`Path`]). It does not change; its
+//! drop gives the GID reference back.
+//!
+//! C headers: `struct rdma_ah_attr` in `include/rdma/ib_verbs.h`, `struct sa_path_rec` in
+//! `include/rdma/ib_sa.h`, `include/rdma/ib_cache.h`.
+
+use super::Received;
+use crate::bindings;
+use crate::client::DeviceRef;
+use crate::edge::verbs::AhAttr;
+use crate::edge::verbs::GidAttr;
+use crate::edge::View;
+use core::mem::MaybeUninit;
+use core::ptr;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+/// An address vector with its GID reference.
+///
+/// # Invariants
+///
+/// `attr` is initialised, was filled by a function that took a reference to its GID, if it has one,
+/// and does not change. `device` is the device it was made for; the address is only compared.
+pub struct Route {
+    attr: Opaque<bindings::rdma_ah_attr>,
+    device: *const bindings::ib_device,
+    port: u32,
+    pkey_index: u16,
+}
+
+// SAFETY: It does not change (type invariant), and GID references may be put on any thread.
+unsafe impl Send for Route {}
+// SAFETY: As for `Send`: it does not change.
+unsafe impl Sync for Route {}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        // SAFETY: Initialised, and its reference is owned by this (type invariant).
+        unsafe { bindings::rdma_destroy_ah_attr(self.attr.get()) };
+    }
+}
+
+impl Route {
+    /// Returns the route back to the sender of a MAD. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `ENODEV` and others if there is none.
+    pub fn back(mad: &Received<'_>) -> Result<Self> {
+        let mut attr = MaybeUninit::uninit();
+        let agent = mad.agent.raw();
+        // SAFETY: Agent, message and completion exist during the call of the handler (invariant of
+        // `Received`), and the agent's device with them. `attr` is a local.
+        let (filled, device, port) = unsafe {
+            let (device, port) = ((*agent).device, u32::from((*agent).port_num));
+            let filled = bindings::ib_init_ah_attr_from_wc(
+                device,
+                port,
+                mad.wc().raw(),
+                (*mad.mad.0.as_ptr()).recv_buf.grh,
+                attr.as_mut_ptr(),
+            );
+            (filled, device, port)
+        };
+        to_result(filled)?;
+        Ok(Self {
+            // INVARIANT: Filled above, with a reference.
+            // SAFETY: The function succeeded, so it has filled the structure.
+            attr: Opaque::new(unsafe { attr.assume_init() }),
+            device,
+            port,
+            pkey_index: mad.wc().pkey_index(),
+        })
+    }
+
+    /// Returns the route along `path` from `port` of `device`. `gid` is the local GID, for RoCE. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the port has no such P_Key, `ENODEV` and others if there is no such route.
+    pub fn along(
+        device: &DeviceRef,
+        port: u32,
+        path: &mut Path,
+        gid: Option<&GidAttr>,
+    ) -> Result<Self> {
+        if !device.ports().contains(&port) {
+            return Err(EINVAL);
+        }
+        let mut pkey_index = 0;
+        let mut attr = MaybeUninit::uninit();
+        // SAFETY: The device exists (`DeviceRef`), and has the port (checked above).
+        to_result(unsafe {
+            bindings::ib_find_cached_pkey(
+                device.raw(),
+                port,
+                u16::from_be(path.0.pkey),
+                &mut pkey_index,
+            )
+        })?;
+        // SAFETY: As above; `path` is borrowed exclusively, `gid` is null or an entry that exists
+        // during the call, `attr` is a local.
+        to_result(unsafe {
+            bindings::ib_init_ah_attr_from_path(
+                device.raw(),
+                port,
+                &mut path.0,
+                attr.as_mut_ptr(),
+                gid.map_or(ptr::null(), |gid| gid.raw().cast_const()),
+            )
+        })?;
+        Ok(Self {
+            // INVARIANT: Filled above, with a reference.
+            // SAFETY: The function succeeded, so it has filled the structure.
+            attr: Opaque::new(unsafe { attr.assume_init() }),
+            device: device.raw(),
+            port,
+            pkey_index,
+        })
+    }
+
+    /// Returns whether it is a route of this device.
+    pub(super) fn belongs_to(&self, device: *const bindings::ib_device) -> bool {
+        ptr::eq(self.device, device)
+    }
+
+    /// Returns the address vector. Nobody may change it, nor use it longer than the route.
+    pub(crate) fn raw(&self) -> *mut bindings::rdma_ah_attr {
+        self.attr.get()
+    }
+
+    /// Returns the local port.
+    pub const fn port(&self) -> u32 {
+        self.port
+    }
+
+    /// Returns the index of the P_Key in the port's table.
+    pub const fn pkey_index(&self) -> u16 {
+        self.pkey_index
+    }
+
+    /// Returns the kind of the vector (`enum rdma_ah_attr_type`).
+    pub fn kind(&self) -> u32 {
+        // SAFETY: Initialised, and not changed (type invariant).
+        unsafe { (*self.raw()).type_ }
+    }
+
+    /// Returns whether it is a RoCE route.
+    pub fn is_roce(&self) -> bool {
+        self.kind() == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
+    }
+
+    /// Returns the destination LID; 0 for RoCE.
+    pub fn dlid(&self) -> u32 {
+        // SAFETY: Initialised, and not changed (type invariant); the kind says which member of the
+        // union is valid, and all bytes of both are.
+        unsafe {
+            let link = &raw const (*self.raw()).__bindgen_anon_1;
+            match self.kind() {
+                bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => {
+                    (*link.cast::<bindings::ib_ah_attr>()).dlid.into()
+                }
+                bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => {
+                    (*link.cast::<bindings::opa_ah_attr>()).dlid
+                }
+                _ => 0,
+            }
+        }
+    }
+
+    /// Returns the destination MAC address of a RoCE route.
+    pub fn dmac(&self) -> Option<[u8; 6]> {
+        self.is_roce().then(|| {
+            // SAFETY: Initialised, and not changed (type invariant); the kind says which member of
+            // the union is valid.
+            unsafe { (*self.raw()).__bindgen_anon_1.roce.dmac }
+        })
+    }
+
+    /// Returns the hop limit; 0 without a GRH.
+    pub fn hop_limit(&self) -> u8 {
+        // SAFETY: Initialised, and not changed (type invariant).
+        unsafe { (*self.raw()).grh.hop_limit }
+    }
+
+    /// Returns the destination GID; zero without a GRH.
+    pub fn dgid(&self) -> [u8; 16] {
+        // SAFETY: Initialised, and not changed (type invariant); all members of the union are bytes.
+        unsafe { *(*self.raw()).grh.dgid.raw }
+    }
+
+    /// Returns the local GID, if any.
+    pub fn gid(&self) -> Option<&GidAttr> {
+        // SAFETY: Null, or an entry to which this has a reference (type invariant).
+        unsafe { (*self.raw()).grh.sgid_attr.cast::<GidAttr>().as_ref() }
+    }
+
+    /// Copies the vector, without a reference to the GID: for callers that use the copy while the
+    /// route exists, as consumers of `ib_cm_init_qp_attr` do.
+    pub fn copy_to(&self, to: &AhAttr) {
+        // SAFETY: Both are address vectors; this one does not change (type invariant), and the
+        // other is used by the caller alone (`OfCall`).
+        unsafe { ptr::copy(self.raw(), to.raw(), 1) };
+    }
+}
+
+/// A path record (`struct sa_path_rec`), owned.
+#[derive(Default)]
+#[repr(transparent)]
+pub struct Path(pub bindings::sa_path_rec);
+
+impl Clone for Path {
+    fn clone(&self) -> Self {
+        // SAFETY: A structure of numbers.
+        Self(unsafe { ptr::read(&self.0) })
+    }
+}
+
+impl Path {
+    /// Returns the type of the local GID (`enum ib_gid_type`).
+    pub const fn gid_type(&self) -> u32 {
+        match self.0.rec_type {
+            bindings::sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V1 => {
+                bindings::ib_gid_type_IB_GID_TYPE_ROCE
+            }
+            bindings::sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V2 => {
+                bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP
+            }
+            _ => bindings::ib_gid_type_IB_GID_TYPE_IB,
+        }
+    }
+
+    /// Returns the packet life time (IBTA's exponent).
+    pub const fn life_time(&self) -> u8 {
+        self.0.packet_life_time
+    }
+
+    /// Sets the hop limit.
+    pub const fn set_hop_limit(&mut self, limit: u8) {
+        self.0.hop_limit = limit;
+    }
+
+    /// Returns the port of `device` that has the path's local GID. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is none.
+    pub fn port_of(&self, device: &DeviceRef) -> Result<u32> {
+        let kind = self.gid_type();
+        let found = kernel::error::from_err_ptr(
+            // SAFETY: The device exists (`DeviceRef`); the GID is copied.
+            unsafe { bindings::rdma_find_gid(device.raw(), &self.0.sgid, kind, ptr::null_mut()) }
+                .cast_mut(),
+        )?;
+        // SAFETY: An entry with a reference that belongs to this function, which puts it.
+        unsafe {
+            let port = (*found).port_num;
+            bindings::rdma_put_gid_attr(found);
+            Ok(port)
+        }
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+// compile-fail: E0382 use of moved value: `request`
+
+//! A connection request that is taken and then refused: the connection manager destroys the
+//! identifier, and so does its owner.
+
+use kernel::sync::Arc;
+use rdma::cm::Answered;
+use rdma::cm::CmUser;
+use rdma::cm::Refusal;
+use rdma::cm::Request;
+
+/// Takes one half of the requests.
+pub fn half<'a, U: CmUser>(request: Request<'a, U>, user: Arc<U>, even: bool) -> Answered<'a> {
+    #[cfg(wrong)]
+    drop(request.take(user));
+    #[cfg(not(wrong))]
+    if even {
+        let (id, answered) = request.take(user);
+        drop(id);
+        return answered;
+    }
+    let _ = even;
+    request.refuse(Refusal::Reject)
+}

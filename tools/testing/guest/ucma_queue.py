@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What becomes of events in /dev/infiniband/rdma_cm: the bound on those that a program writes itself,
+events that cannot be copied, events that move to another file, and requests nobody has read."""
+
+import struct
+import sys
+import threading
+
+from ucma import *
+
+ONE = "10.0.1.1"
+in_namespace("n1")
+
+
+def write(ucm, id, arg):
+    return ucm.call("WRITE_CM_EVENT", struct.pack("=IIIIQ", id, 0, 18, 0, arg).ljust(320, b"\0"))
+
+
+def arg(data):
+    return struct.unpack_from("=Q", data, 20)[0]
+
+
+def bound():
+    """The bound is the file's, and reading makes room."""
+    ucm = Ucm()
+    ids = [ucm.create(), ucm.create()]
+    sent = 0
+    while sent < 10000 and isinstance(write(ucm, ids[sent % 2], sent), int):
+        sent += 1
+    assert sent == 4096, sent
+    assert write(ucm, ids[0], 0) == "ENOMEM"
+    assert arg(ucm.event()[1]) == 0
+    assert isinstance(write(ucm, ids[0], sent), int)
+    # One context is gone, and with it its events; the others keep their order.
+    assert ucm.destroy(ids[0]) == 1
+    got = [arg(ucm.event(0)[1]) for _ in range(2048)]
+    assert got == list(range(1, 4096, 2)), got[:10]
+    assert ucm.event(0)[0] is None
+    assert ucm.destroy(ids[1]) == 2048
+    ucm.close()
+
+
+def not_copied():
+    """An event that cannot be copied stays the first, and is not counted."""
+    ucm = Ucm()
+    id = ucm.create()
+    for n in range(3):
+        write(ucm, id, n)
+    for room in (324, 336):
+        assert ucm.call("GET_EVENT", struct.pack("=Q", 8), room) == "EFAULT"
+    assert [arg(ucm.event(0)[1]) for _ in range(3)] == [0, 1, 2]
+    assert ucm.destroy(id) == 3
+    ucm.close()
+
+
+def moved():
+    """Events move with their context, and who waits there is woken."""
+    one, two = Ucm(), Ucm()
+    a, b = one.create(), one.create()
+    for n in range(4):
+        write(one, (a, b)[n % 2], n)
+    assert arg(one.event(0)[1]) == 0
+    poll = select.poll()
+    poll.register(two.fd, select.POLLIN)
+    assert not poll.poll(0)
+    two.must("MIGRATE_ID", struct.pack("=QII", two.at, a, one.fd))
+    assert struct.unpack_from("=I", two.answer.raw)[0] == 1
+    assert poll.poll(0)
+    assert [arg(one.event(0)[1]) for _ in range(2)] == [1, 3]
+    assert one.event(0)[0] is None
+    assert arg(two.event(0)[1]) == 2
+    assert two.destroy(a) == 2 and one.destroy(b) == 2
+    one.close()
+    two.close()
+
+
+def unread():
+    """Requests that nobody has read go with their listener, and with the file."""
+    for how in ("destroy", "close"):
+        server, client = Ucm(), Ucm()
+        listener = server.create()
+        server.bind(listener, ONE, 7611)
+        server.listen(listener, 2)
+        ids = []
+        for n in range(2):
+            id = client.create()
+            client.resolve(id, ONE, 7611)
+            client.route(id)
+            client.connect(id)
+            ids.append(id)
+        poll = select.poll()
+        poll.register(server.fd)
+        assert poll.poll(3000)
+        time.sleep(0.3)
+        if how == "destroy":
+            assert server.destroy(listener) == 0
+        server.close()
+        got = sorted(client.event()[0] for _ in range(2))
+        assert got == [8, 8], got
+        for id in ids:
+            client.destroy(id)
+        client.close()
+
+
+def listener_moves():
+    """A listener on a wildcard address moves to and fro under requests; each request is read once, at
+    one of the files, and nothing is left behind."""
+    files, client = [Ucm(), Ucm()], Ucm()
+    listener = files[0].create()
+    files[0].bind(listener, "0.0.0.0", 7613)
+    files[0].listen(listener, 64)
+    stop = []
+
+    def move():
+        at = 0
+        while not stop:
+            files[1 - at].must("MIGRATE_ID", struct.pack("=QII", files[1 - at].at, listener, files[at].fd))
+            at = 1 - at
+        stop.append(at)
+
+    mover = threading.Thread(target=move)
+    ids = []
+    for n in range(40):
+        id = client.create()
+        client.resolve(id, ONE, 7613)
+        client.route(id)
+        ids.append(id)
+    mover.start()
+    for n, id in enumerate(ids):
+        client.connect(id, qpn=0x1000 + n)
+    time.sleep(1)
+    stop.append(None)
+    mover.join()
+    seen = set()
+    for file in files:
+        while True:
+            got, data = file.event(1)
+            if got is None:
+                break
+            assert got == 4, got
+            seen.add(struct.unpack_from("=I", data, 8)[0])
+    assert len(seen) == 40, len(seen)
+    assert files[stop[-1]].destroy(listener) == 40
+    for file in files:
+        file.close()
+    got = [client.event()[0] for _ in range(40)]
+    assert got == [8] * 40, got
+    client.close()
+
+
+def group_twice():
+    """Of two joins of a group, the program leaves the first; events name the one that stays."""
+    ucm = Ucm()
+    id = ucm.create(UDP)
+    ucm.bind(id, ONE, 7612)
+    joins = []
+    for uid in (11, 12):
+        ucm.must("JOIN_IP_MCAST", struct.pack("=QQ", ucm.at, uid) + inet("239.1.1.7", 0) + struct.pack("=I", id))
+        joins.append(struct.unpack_from("=I", ucm.answer.raw)[0])
+    for uid, join in zip((11, 12), joins):
+        data = ucm.expect(12)
+        assert struct.unpack_from("=QI", data) == (uid, join), data[:16].hex()
+    for join in joins:
+        ucm.must("LEAVE_MCAST", struct.pack("=QII", ucm.at, join, 0))
+        assert struct.unpack_from("=I", ucm.answer.raw)[0] == 1
+        assert ucm.call("LEAVE_MCAST", struct.pack("=QII", ucm.at, join, 0)) == "ENOENT"
+    # Left at once, before the event.
+    for first in (0, 1):
+        joins = []
+        for uid in (21, 22):
+            ucm.must("JOIN_IP_MCAST", struct.pack("=QQ", ucm.at, uid) + inet("239.1.1.8", 0) + struct.pack("=I", id))
+            joins.append(struct.unpack_from("=I", ucm.answer.raw)[0])
+        ucm.must("LEAVE_MCAST", struct.pack("=QII", ucm.at, joins[first], 0))
+        while True:
+            got, data = ucm.event(0.3)
+            if got is None:
+                break
+            assert struct.unpack_from("=I", data, 8)[0] == joins[1 - first], data[:16].hex()
+        ucm.must("LEAVE_MCAST", struct.pack("=QII", ucm.at, joins[1 - first], 0))
+    ucm.destroy(id)
+    ucm.close()
+
+
+for test in (bound, not_copied, moved, unread, listener_moves, group_twice):
+    if sys.argv[1:] in ([], [test.__name__]):
+        test()
+        print(test.__name__, "ok")

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of `cm/proto`.
+
+mod bed;
+mod calls;
+mod cells;
+mod model;
+mod qp;
+mod rules;
+mod wire;

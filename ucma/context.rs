@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A context: an identifier that a program has, and what it has not read of it yet.
+//!
+//! ```text
+//!   new (Private) --published (Live)--+-- commands: find, then `with_cm`
+//!                                     +-- the device is removed: work `close` (Closing)
+//!                                     +-- one destroys it (Dead): end()
+//! ```
+
+use crate::file::File;
+use crate::joins::Member;
+use crate::proto::event;
+use crate::proto::joins::Joined;
+use crate::proto::life::Life;
+use crate::proto::life::Lost;
+use crate::proto::queue::Backlog;
+use core::mem;
+use kernel::alloc::Flags;
+use kernel::impl_has_work;
+use kernel::list::impl_list_arc_safe;
+use kernel::list::impl_list_item;
+use kernel::list::List;
+use kernel::list::ListArc;
+use kernel::list::ListLinks;
+use kernel::new_mutex;
+use kernel::new_spinlock;
+use kernel::prelude::*;
+use kernel::rbtree::RBTreeNodeReservation;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::Arc;
+use kernel::sync::Mutex;
+use kernel::sync::SpinLock;
+use kernel::workqueue::new_work;
+use kernel::workqueue::Work;
+use kernel::workqueue::WorkItem;
+use rdma::cm::CmId;
+use rdma::workqueue;
+
+/// What reading an event means.
+pub(crate) enum Kind {
+    /// Nothing else.
+    Plain,
+    /// A connection request: the listener may queue one more, and the program knows this context.
+    Request(Arc<Context>),
+    /// An event of a join, by number.
+    Join(u32),
+    /// An event that the program has queued.
+    Written,
+}
+
+/// An event that waits to be read.
+#[pin_data]
+pub(crate) struct Event {
+    /// Order among all events.
+    pub(crate) seq: u64,
+    pub(crate) kind: Kind,
+    pub(crate) bytes: [u8; event::SIZE],
+    #[pin]
+    links: ListLinks,
+}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Event { untracked; }
+}
+impl_list_item! {
+    impl ListItem<0> for Event { using ListLinks { self.links }; }
+}
+
+/// Number of events ever.
+static EVENTS: Atomic<u64> = Atomic::<u64>::new(0);
+
+impl Event {
+    /// Creates an event, the newest of all. May sleep.
+    pub(crate) fn new(kind: Kind, told: &event::Event<'_>, flags: Flags) -> Result<ListArc<Self>> {
+        let bytes = told.bytes();
+        ListArc::pin_init(
+            try_pin_init!(Self {
+                seq: EVENTS.fetch_add(1_u64, Relaxed),
+                kind,
+                bytes,
+                links <- ListLinks::new(),
+            }? Error),
+            flags,
+        )
+    }
+}
+
+/// What waits at a context.
+pub(crate) struct Queue {
+    pub(crate) events: List<Event>,
+    /// The key of the context in the queue of its file, if it has events: the order of the first.
+    pub(crate) key: Option<u64>,
+    /// What the context is put into that queue with, if it is not there.
+    pub(crate) spare: Option<RBTreeNodeReservation<u64, Arc<Context>>>,
+    /// Connection requests that may still be queued.
+    pub(crate) backlog: Backlog,
+    /// Number of events that the program has read.
+    pub(crate) reported: u32,
+    /// Number of events that the program has queued and not read.
+    pub(crate) written: u32,
+    /// Joins of multicast groups.
+    pub(crate) joins: KVec<Joined>,
+    /// The cookie of the next join.
+    pub(crate) next_cookie: usize,
+}
+
+/// Where a context is.
+pub(crate) struct Place {
+    /// Changed under the handler lock, before the context is taken out of the old file.
+    pub(crate) file: Arc<File>,
+    pub(crate) life: Life,
+}
+
+/// A context.
+#[pin_data]
+pub(crate) struct Context {
+    /// The number that the program knows.
+    pub(crate) id: u32,
+    /// The program's name of it; 0 until a connection is accepted. Read and changed under the
+    /// handler lock.
+    pub(crate) uid: Atomic<u64>,
+    /// Whether the records of services are complete.
+    pub(crate) has_services: Atomic<bool>,
+    #[pin]
+    pub(crate) cm: Mutex<Option<CmId<Context>>>,
+    #[pin]
+    pub(crate) place: SpinLock<Place>,
+    #[pin]
+    pub(crate) queue: Mutex<Queue>,
+    #[pin]
+    work: Work<Context>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Context { self.work }
+}
+
+impl WorkItem for Context {
+    type Pointer = Arc<Self>;
+
+    /// The device is removed: it waits until nobody uses it.
+    fn run(this: Arc<Self>) {
+        this.place.lock().life.close();
+        let mut cm = this.cm.lock();
+        drop(cm.take());
+    }
+}
+
+/// Returns the error for a context that is not found.
+fn refused(lost: Lost) -> Error {
+    match lost {
+        Lost::None => ENOENT,
+        Lost::Foreign => EINVAL,
+        Lost::Closing => ENXIO,
+    }
+}
+
+impl Context {
+    /// Creates a context without an identifier. May sleep.
+    pub(crate) fn new(id: u32, file: Arc<File>, uid: u64, flags: Flags) -> Result<Arc<Self>> {
+        let spare = RBTreeNodeReservation::new(flags)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                id,
+                uid: Atomic::<u64>::new(uid),
+                has_services: Atomic::<bool>::new(false),
+                cm <- new_mutex!(None, "Context::cm"),
+                place <- new_spinlock!(Place { file, life: Life::Private }, "Context::place"),
+                queue <- new_mutex!(
+                    Queue {
+                        events: List::new(),
+                        key: None,
+                        spare: Some(spare),
+                        backlog: Backlog::default(),
+                        reported: 0,
+                        written: 0,
+                        joins: KVec::new(),
+                        next_cookie: 0,
+                    },
+                    "Context::queue"
+                ),
+                work <- new_work!("Context::work"),
+            }),
+            flags,
+        )
+    }
+
+    /// Finds a context of a file.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`, `EINVAL` if another file has it, `ENXIO` if its device is gone.
+    pub(crate) fn find(file: &Arc<File>, id: u32) -> Result<Arc<Self>> {
+        let context = file.shared.contexts.get(id).ok_or(ENOENT)?;
+        context.check(file)?;
+        Ok(context)
+    }
+
+    /// Checks whether a file finds the context.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`find`](Self::find).
+    pub(crate) fn check(&self, file: &Arc<File>) -> Result {
+        let place = self.place.lock();
+        let mine = Arc::ptr_eq(&place.file, file);
+        place.life.find(mine).map_err(refused)
+    }
+
+    /// Checks whether the context is not being ended.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`.
+    pub(crate) fn check_alive(&self) -> Result {
+        match self.place.lock().life {
+            Life::Dead => Err(ENOENT),
+            Life::Private | Life::Live | Life::Closing => Ok(()),
+        }
+    }
+
+    /// Returns its file.
+    pub(crate) fn file(&self) -> Arc<File> {
+        self.place.lock().file.clone()
+    }
+
+    /// Calls `f` with the identifier. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `f`; `ENXIO` or `ENOENT` if the identifier is gone.
+    pub(crate) fn with_cm<R>(&self, f: impl FnOnce(&mut CmId<Self>) -> Result<R>) -> Result<R> {
+        let mut cm = self.cm.lock();
+        match &mut *cm {
+            Some(cm) => f(cm),
+            None => Err(match self.place.lock().life {
+                Life::Closing => ENXIO,
+                Life::Private | Life::Live | Life::Dead => ENOENT,
+            }),
+        }
+    }
+
+    /// The device is removed, and waits for its identifiers: has this one destroyed.
+    pub(crate) fn close_later(self: Arc<Self>) {
+        if self.place.lock().life == Life::Live {
+            // It is queued already, or is now.
+            let _ = workqueue::system_dfl().enqueue(self);
+        }
+    }
+
+    /// Begins the end for a program.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`; `EINVAL` if another file has it.
+    pub(crate) fn win(&self, file: &Arc<File>) -> Result {
+        let mut place = self.place.lock();
+        let mine = Arc::ptr_eq(&place.file, file);
+        place.life.destroy_found(mine).map_err(refused)
+    }
+
+    /// Begins the end. Returns true for one of all callers, who calls [`end`](Self::end).
+    pub(crate) fn win_any(&self) -> bool {
+        self.place.lock().life.destroy()
+    }
+
+    /// Ends the context, and contexts of connection requests that the program has not read. Waits
+    /// for calls and handlers. Returns the number of events that the program has read. May sleep.
+    pub(crate) fn end(self: &Arc<Self>) -> u32 {
+        let mut requests = List::new();
+        let reported = self.end_one(&mut requests);
+        while let Some(event) = requests.pop_front() {
+            if let Kind::Request(context) = &event.kind {
+                if context.win_any() {
+                    let _: u32 = context.end_one(&mut requests);
+                }
+            }
+        }
+        reported
+    }
+
+    fn end_one(self: &Arc<Self>, requests: &mut List<Event>) -> u32 {
+        let mut cm = self.cm.lock();
+        // Waits for handlers; the close work waits for the lock.
+        drop(cm.take());
+        drop(cm);
+        drop(workqueue::cancel(self));
+        let file = self.file();
+        let (mut events, joins, reported) = file.forget(self);
+        while let Some(event) = events.pop_front() {
+            if let Kind::Request(_) = event.kind {
+                requests.push_back(event);
+            }
+        }
+        for join in joins {
+            Member::forget(&file.shared, join.id, self);
+        }
+        // The number is free only now.
+        drop(file.shared.contexts.remove(self.id));
+        reported
+    }
+}
+
+impl Queue {
+    /// Takes what the end of a context needs.
+    pub(crate) fn take(&mut self) -> (List<Event>, KVec<Joined>, u32) {
+        let events = mem::replace(&mut self.events, List::new());
+        let joins = mem::replace(&mut self.joins, KVec::new());
+        (events, joins, self.reported)
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Functions of `ib_uverbs` that copy structures into the form that programs know.
+
+use crate::context::Context;
+use crate::proto::answer::PATH;
+use crate::proto::command::QP_ATTR;
+use crate::proto::command::SERVICE;
+use crate::proto::event::VECTOR;
+use core::mem;
+use kernel::prelude::*;
+use rdma::bindings;
+use rdma::cm::CmEvent;
+use rdma::cm::CmId;
+use rdma::cm::Locked;
+use rdma::edge::cm::Ud;
+use rdma::edge::View;
+
+/// Returns the address vector of an event.
+pub(crate) fn vector(event: &CmEvent<'_>, ud: &Ud) -> [u8; VECTOR] {
+    let device = event.device();
+    // Without a device there is no address yet.
+    if device.is_null() {
+        return [0; VECTOR];
+    }
+    let mut vector = bindings::ib_uverbs_ah_attr::default();
+    // SAFETY: The device exists during the handler (`CmEvent::device`). The address vector is part
+    // of the event (`Ud`). The function writes the structure.
+    unsafe {
+        bindings::ib_copy_ah_attr_to_user(device, &mut vector, ud.vector().raw());
+        // The structure consists of integers without padding, of the same size (checked by the
+        // compiler).
+        mem::transmute::<bindings::ib_uverbs_ah_attr, [u8; VECTOR]>(vector)
+    }
+}
+
+/// Returns the attributes of the queue pair of a connection, for a state.
+///
+/// # Errors
+///
+/// Those of [`CmId::qp_attr`].
+pub(crate) fn qp_attr(cm: &mut CmId<Context>, state: u32) -> Result<[u8; QP_ATTR]> {
+    let (mut attr, mask) = cm.qp_attr(state)?;
+    let mut out = bindings::ib_uverbs_qp_attr {
+        qp_attr_mask: mask,
+        ..Default::default()
+    };
+    // SAFETY: The device exists (`CmId::device`; `qp_attr` has found it), and `attr` was written for
+    // it. The function writes the structure.
+    unsafe {
+        bindings::ib_copy_qp_attr_to_user(cm.device(), &mut out, &mut attr);
+        // As in `vector`.
+        Ok(mem::transmute::<bindings::ib_uverbs_qp_attr, [u8; QP_ATTR]>(out))
+    }
+}
+
+/// Returns the service that a program has named.
+pub(crate) fn service(bytes: [u8; SERVICE]) -> bindings::rdma_ucm_ib_service {
+    // SAFETY: The structure consists of integers without padding, of the same size (checked by the
+    // compiler).
+    unsafe { mem::transmute::<[u8; SERVICE], bindings::rdma_ucm_ib_service>(bytes) }
+}
+
+/// Returns a path of a context, if there is one with that index.
+pub(crate) fn path(cm: &Locked<'_, Context>, index: u32) -> Option<[u8; PATH]> {
+    let path = cm.path(index)?;
+    let mut out = bindings::ib_user_path_rec::default();
+    // SAFETY: The path exists (`Locked::path`). The function writes the structure.
+    unsafe {
+        bindings::ib_copy_path_rec_to_user(&mut out, path);
+        // As in `vector`.
+        Some(mem::transmute::<bindings::ib_user_path_rec, [u8; PATH]>(
+            out,
+        ))
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bounds on events that wait to be read.
+
+/// Number of events that programs have queued themselves, by file, from which on further ones are
+/// refused.
+pub const WRITTEN: u32 = 4096;
+
+/// Connection requests that a listener may still queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog(u32);
+
+impl Backlog {
+    /// Returns the backlog for the one that a program has asked for.
+    pub fn of(asked: u32, max: u32) -> Self {
+        Self(match asked {
+            0 => max,
+            _ => asked.min(max),
+        })
+    }
+
+    /// Returns the number.
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Takes a place for a request. Returns whether there was one.
+    pub fn take(&mut self) -> bool {
+        match self.0.checked_sub(1) {
+            None => false,
+            Some(left) => {
+                self.0 = left;
+                true
+            }
+        }
+    }
+
+    /// Gives a place back: the request was read, or came to nothing.
+    pub fn give(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+}
