@@ -532,6 +532,8 @@ fn index(id: u32) -> c_ulong {
 fn gfp(flags: Flags) -> bindings::gfp_t {
     if flags.contains(accounted::GFP) {
         accounted::FLAGS
+    } else if flags.contains(GFP_KERNEL_ACCOUNT) {
+        bindings::GFP_KERNEL_ACCOUNT
     } else if flags.contains(GFP_KERNEL) {
         bindings::GFP_KERNEL
     } else {

@@ -447,6 +447,7 @@ impl Qp {
             let mut send = this.send.close(core::hint::spin_loop);
             let mut recv = this.recv.close(core::hint::spin_loop);
             this.settle(&mut recv);
+            this.release_requester(&mut recv);
             send.io.early.clear(&this.dev);
             recv.io.early.clear(&this.dev);
             (send.io.queue.take_memory(), recv.io.source.take_memory())
@@ -466,8 +467,6 @@ impl Qp {
         rdma::workqueue::disable::<Qp, 0>(this);
         rdma::workqueue::disable::<Qp, 1>(this);
         rdma::workqueue::disable::<Qp, 2>(this);
-        // The requester on this device may wait for a fault of this queue pair.
-        this.recv_wanted.store(1, Relaxed);
         {
             let _bh = bh::disable();
             this.recv_is_free();

@@ -16,28 +16,39 @@
 
 #ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING
 
+/* On-demand memory may outlive its device, which it refers to: see rust/umem/odp/uses.rs. */
+static struct ib_umem_odp *hold_device(struct ib_umem_odp *odp)
+{
+	if (!IS_ERR(odp))
+		get_device(&odp->umem.ibdev->dev);
+	return odp;
+}
+
 struct ib_umem_odp *rdma_helper_odp_get(struct ib_device *dev, unsigned long addr,
 					size_t size, int access,
 					const struct mmu_interval_notifier_ops *ops)
 {
-	return ib_umem_odp_get(dev, addr, size, access, ops);
+	return hold_device(ib_umem_odp_get(dev, addr, size, access, ops));
 }
 
 struct ib_umem_odp *rdma_helper_odp_alloc_implicit(struct ib_device *dev, int access)
 {
-	return ib_umem_odp_alloc_implicit(dev, access);
+	return hold_device(ib_umem_odp_alloc_implicit(dev, access));
 }
 
 struct ib_umem_odp *rdma_helper_odp_alloc_child(struct ib_umem_odp *root,
 						unsigned long addr, size_t size,
 						const struct mmu_interval_notifier_ops *ops)
 {
-	return ib_umem_odp_alloc_child(root, addr, size, ops);
+	return hold_device(ib_umem_odp_alloc_child(root, addr, size, ops));
 }
 
 void rdma_helper_odp_release(struct ib_umem_odp *odp)
 {
+	struct ib_device *dev = odp->umem.ibdev;
+
 	ib_umem_odp_release(odp);
+	put_device(&dev->dev);
 }
 
 /*

@@ -294,11 +294,11 @@ impl Ends for OnDemand {
         &self.uses
     }
 
-    fn end(&self) {
+    unsafe fn end(&self) {
         let umem = self.umem.as_ptr();
-        // SAFETY: The umem was owned until now (type invariant), and this is called once. The
-        // process maps the pages while the notifier is registered. `odp_release` waits until it
-        // does not run any more, so the mirror may be freed afterwards.
+        // SAFETY: The umem was owned until now (type invariant), and this is called once (contract
+        // of this function). The process maps the pages while the notifier is registered.
+        // `odp_release` waits until it does not run any more, so the mirror may be freed afterwards.
         unsafe {
             bindings::rdma_helper_odp_lock(umem);
             self.mirror.forget(0..usize::MAX);

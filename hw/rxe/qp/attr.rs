@@ -389,6 +389,9 @@ impl Qp {
             if applied.is_ok() {
                 this.set_state(new);
             }
+            if matches!(new, QpState::Reset | QpState::Err) {
+                this.release_requester(&mut recv);
+            }
             let due = Due::after(new, &send, &recv);
             Self::leave(this, send, recv, due);
             if new == QpState::Err {

@@ -66,7 +66,7 @@ pub(crate) struct Parking {
     #[pin]
     listed: AtomicTracker,
     share: Arc<Share>,
-    /// Keeps the memory, and the verbs device that on-demand memory refers to.
+    /// Keeps the table of regions.
     dev: Arc<Dev>,
     half: Half,
 }

@@ -45,9 +45,6 @@ pub(super) const BUDGET: u32 = TRAIN_PACKETS as u32;
 const TURNS: u32 = 4;
 /// Delay before a blocked half retries.
 const BLOCKED_RETRY: Delta = Delta::from_millis(1);
-/// The same for a half that is woken when it need not wait any more: only in case that the peer
-/// cannot wake it, because it is not connected to it any more.
-const WOKEN_RETRY: Delta = Delta::from_secs(1);
 
 /// Runs `turn` at most [`TURNS`] times; the rest is left to the pump.
 #[inline(always)]
@@ -132,12 +129,8 @@ fn verdict(progress: Progress, more: bool, notes: &Notes, retry_later: impl FnOn
     match progress {
         Progress::Idle => Turn::Done,
         Progress::More if !notes.congested => Turn::Later(work::POLL),
-        // The half is woken when the memory is present.
-        Progress::Blocked if notes.fault.is_some() => Turn::Done,
-        Progress::Blocked if notes.peer_faults => {
-            retry_later(WOKEN_RETRY);
-            Turn::Done
-        }
+        // The half is woken when the memory is present, or when the peer gives up.
+        Progress::Blocked if notes.fault.is_some() || notes.peer_faults => Turn::Done,
         Progress::More | Progress::Blocked => {
             retry_later(BLOCKED_RETRY);
             Turn::Done
@@ -353,6 +346,7 @@ impl Qp {
             backlog,
             parked,
             delayed_ack,
+            requester_waits: _,
         } = half;
         let mut notes = Notes::NONE;
         let mut host = io.host(&this, &mut notes);

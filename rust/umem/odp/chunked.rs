@@ -440,12 +440,12 @@ impl Ends for Chunked {
         &self.uses
     }
 
-    fn end(&self) {
+    unsafe fn end(&self) {
         while let Some(first) = self.space.first() {
             self.space.give_back(first, |_| true);
         }
-        // SAFETY: Both were owned until now (type invariant), and this is called once. All children
-        // are released.
+        // SAFETY: Both were owned until now (type invariant), and this is called once (contract of
+        // this function). All children are released.
         unsafe {
             bindings::rdma_helper_odp_release(self.root.as_ptr());
             drop(ARef::from_raw(self.mm));

@@ -21,7 +21,7 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// It owns the umem.
+/// It owns the umem, which has a reference to the memory of its device (`helpers/odp.c`).
 pub(super) struct Owned(pub(super) NonNull<bindings::ib_umem_odp>);
 
 impl Owned {

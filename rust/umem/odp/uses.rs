@@ -16,15 +16,21 @@ pub(super) trait Ends {
     /// Returns its state.
     fn uses(&self) -> &Word;
 
-    /// Ends it. Called once, by [`close`] or by the last user. May sleep.
-    fn end(&self);
+    /// Ends it. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// To be called once, when the word of [`Ends::uses`] is closed and counts no users.
+    unsafe fn end(&self);
 }
 
 struct Ending<'a, T>(&'a T);
 
 impl<T: Ends> Empty for Ending<'_, T> {
     fn complete(&self) {
-        self.0.end();
+        // SAFETY: The word calls this once, when it is closed and has no users (`Empty`, whose only
+        // callers are `Word::close` and `Word::leave`).
+        unsafe { self.0.end() };
     }
 
     fn wait(&self) {}

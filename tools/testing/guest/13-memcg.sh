@@ -45,6 +45,8 @@ charges() {
     echo "charged: $(((after - before) / 1024)) KiB, expected: $kb"
     [ $(((after - before) / 1024)) -ge "$kb" ]
 }
+# objects KIND N KB: so many objects charge so much kernel memory.
+objects() { charges "$3" made objects rxe1 "$(gid 1 10.0.1.1)" "$1" "$2"; }
 kernel_memory() { sed -n 's/^kernel //p' $group/memory.stat; }
 # Freed memory leaves the count with some delay: it is counted in batches.
 given_back() {
@@ -74,6 +76,11 @@ else
     check "the largest shared receive queue" refused srq
     check "the memory comes back" given_back
     check "pages of a region on demand, which a worker brings" charges 12000 touched odp rxe1 "$(gid 1 10.0.1.1)" touch 1024
+    check "5000 address handles" objects ah 5000 1000
+    check "5000 protection domains" objects pd 5000 1000
+    check "5000 regions" objects mr 5000 1000
+    check "5000 windows" objects mw 5000 1000
+    check "500 small queue pairs" objects qp 500 1000
     check "all memory comes back" given_back
     check "others still work" verify_pair 30 -r 3
     check "a small queue pair can be made in the group" in_group small

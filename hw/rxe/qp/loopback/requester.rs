@@ -104,6 +104,7 @@ impl Qp {
         left: u32,
     ) -> Progress {
         loop {
+            host.spent.peer_faults = false;
             let progress = engine.poll(at, host, left);
             let heard = host.hear(engine, at);
             if host.spent.busy || host.spent.parked {
