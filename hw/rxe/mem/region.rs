@@ -21,9 +21,8 @@
 
 use super::edge::{Part, Reach};
 use super::map::{Piece, Pieces, Shape};
-use super::pages::PageList;
+use super::pages::{is_memory, PageList};
 use super::{fresh_key, Claim, Fault, MemError, Memory, PdId, MR_INDICES};
-use crate::edge::{is_mapped, Address};
 use crate::proto::Key;
 use core::ptr::NonNull;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
@@ -456,27 +455,6 @@ impl MrCore {
 #[inline]
 fn in_process(memory: &Chunked, iova: u64, va: u64) -> Option<u64> {
     memory.range().start.checked_add(va.checked_sub(iova)?)
-}
-
-/// Returns whether these kernel addresses are mapped. The kernel user decides to give a peer a key
-/// to all kernel memory, but the driver must ensure that the addresses exist.
-fn is_memory(start: usize, len: usize) -> bool {
-    let Some(last) = start.checked_add(len.saturating_sub(1)) else {
-        return false;
-    };
-    let mut at = start;
-    loop {
-        if !is_mapped(Address(at)) {
-            return false;
-        }
-        let Some(next) = (at | (PAGE_SIZE - 1)).checked_add(1) else {
-            return true;
-        };
-        if next > last {
-            return true;
-        }
-        at = next;
-    }
 }
 
 /// Owner of a region's pages.

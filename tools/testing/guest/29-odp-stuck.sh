@@ -14,7 +14,7 @@ before=$(cat $hung 2>/dev/null)
 
 # A file system that answers no reads until it is thawed.
 mounted() {
-    rm -f $folder.thawed
+    rm -f $folder.thawed $server_out
     mkdir -p $folder
     python3 ./stuckfs.py $folder >$server_out 2>&1 &
     server=$!
@@ -24,6 +24,7 @@ thawed() { touch $folder.thawed; }
 unmounted() { wait_until 30 umount $folder && wait $server; }
 # stuck PAIRS [leave]: requests of the program that wait for the file.
 stuck() {
+    rm -f $out
     ip netns exec n1 stuck rxe1 "$(gid 1 10.0.1.1)" $folder/file "$@" >$out 2>&1 &
     user=$!
     wait_until 120 grep -q ^posted $out || { cat $out; return 1; }
@@ -39,7 +40,10 @@ ended() { # COMMAND... in the background, since nothing may be able to kill it
     cat /tmp/ended
     return $status
 }
-killed() { kill -9 $user && wait_until 10 not running $user; }
+killed() {
+    kill -9 $user
+    wait_until 10 not running $user || { cat /proc/$user/task/*/stack; return 1; }
+}
 unharmed() {
     thawed
     wait_until 60 not running $user || return
@@ -50,7 +54,7 @@ unharmed() {
     echo 3 >/proc/sys/vm/drop_caches
     md5sum /share/tests/bin/xfer
 }
-queue_pairs_gone() { not grep -q . <(on 1 rdma res show qp link rxe1 | grep ' type RC '); }
+no_queue_pairs() { not grep -q . <(on 1 rdma res show qp link rxe1 | grep ' type RC '); }
 # all_failed: the program's requests end while the file cannot be read.
 all_failed() {
     wait_until 60 not running $user || { cat $out; return 1; }
@@ -91,12 +95,18 @@ check "they fail" all_failed
 thawed
 check "it goes as well" unmounted
 
+check "a file for a process that is killed" mounted
+check "32 requests wait for it" stuck 32
+check "their process can be killed" killed
+thawed
+check "its queue pairs go with the faults" wait_until 10 no_queue_pairs
+check "and it, too" unmounted
+
 check "another one" mounted
 check "2100 requests wait for it" stuck 2100
 check "unrelated work of the kernel goes on" ended 9p_read
 check "memory on demand of others comes" ended verify_pair 60 -O -T 18 -r 3
 check "the process can be killed" killed
-check "its queue pairs are gone" wait_until 10 queue_pairs_gone
 check "memory on demand of others comes still" ended verify_pair 60 -O -T 18 -r 3
 check "the device can be removed" ended ip netns exec n1 rdma link del rxe1
 check "and added again" ip netns exec n1 rdma link add rxe1 type rxe netdev v1
