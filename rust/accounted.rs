@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Vectors whose size a user determines, charged to the memory cgroup of the current task.
+//! Memory that a user causes to be allocated, charged to the memory cgroup of the current task.
 //!
 //! The kernel crate has no flags for an allocation that may be large and must fail with an error:
 //! with `GFP_KERNEL_ACCOUNT` alone, a full memory cgroup invokes the OOM killer. Here reclaim is
-//! tried, and then `ENOMEM` is returned.
+//! tried, and then `ENOMEM` is returned. [`GFP`] are the flags for objects; the functions are for
+//! vectors whose size a user determines.
 //!
 //! The vector's owner frees it, in any context in which a `KVVec` may be freed.
 //!
@@ -14,13 +15,19 @@ use crate::bindings;
 use crate::task::cond_resched;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use kernel::alloc::Flags;
+use kernel::mm::Mm;
 use kernel::prelude::*;
 use kernel::uaccess::UserSliceReader;
 
 /// Allocation flags of such memory, for C functions that allocate: `GFP_USERS` in `helpers/base.c`.
-pub(crate) const FLAGS: bindings::gfp_t = bindings::GFP_KERNEL_ACCOUNT
+pub const FLAGS: bindings::gfp_t = bindings::GFP_KERNEL_ACCOUNT
     | 1 << bindings::___GFP_RETRY_MAYFAIL_BIT
     | 1 << bindings::___GFP_NOWARN_BIT;
+
+/// The same flags for functions of the kernel crate: for objects that a user causes.
+// SAFETY: `Flags` consists of a `u32`, whose bits are those of `gfp_t`; every value is valid.
+pub const GFP: Flags = unsafe { core::mem::transmute::<bindings::gfp_t, Flags>(FLAGS) };
 
 /// Returns an empty vector with room for `capacity` values.
 ///
@@ -124,6 +131,26 @@ pub fn zeros(len: usize) -> Result<KVec<u8>> {
     // SAFETY: The helper returns `len` zeroed bytes, at most `isize::MAX`, that `kfree` frees, as the
     // allocator of `KVec` does.
     Ok(unsafe { KVec::from_raw_parts(start.as_ptr(), len, len) })
+}
+
+/// Calls `create`, whose charged allocations are charged to the process of `mm` and not to that of
+/// the current task.
+///
+/// Context: may sleep.
+///
+/// # Examples
+///
+/// ```ignore
+/// let list = accounted::charged_to(&mm, || accounted::with_capacity::<u64>(count))?;
+/// ```
+pub fn charged_to<R>(mm: &Mm, create: impl FnOnce() -> R) -> R {
+    let mut before = core::ptr::null_mut();
+    // SAFETY: `mm` exists; the second pointer is to a local.
+    let group = unsafe { bindings::rdma_helper_charge_begin(mm.as_raw(), &mut before) };
+    let made = create();
+    // SAFETY: Both are from the call above, by the same task. Calls within `create` have ended.
+    unsafe { bindings::rdma_helper_charge_end(group, before) };
+    made
 }
 
 /// Values that are written between calls of `cond_resched`.

@@ -33,6 +33,7 @@ use core::mem::MaybeUninit;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
+use crate::accounted;
 use crate::anchor::Anchor;
 use crate::anchor::Freed;
 use crate::bindings;
@@ -529,7 +530,9 @@ fn index(id: u32) -> c_ulong {
 /// Returns the flags for XArray nodes, which allow sleeping if `flags` does.
 #[inline]
 fn gfp(flags: Flags) -> bindings::gfp_t {
-    if flags.contains(GFP_KERNEL_ACCOUNT) {
+    if flags.contains(accounted::GFP) {
+        accounted::FLAGS
+    } else if flags.contains(GFP_KERNEL_ACCOUNT) {
         bindings::GFP_KERNEL_ACCOUNT
     } else if flags.contains(GFP_KERNEL) {
         bindings::GFP_KERNEL

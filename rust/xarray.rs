@@ -13,6 +13,7 @@
 //!
 //! C header: `include/linux/xarray.h`.
 
+use crate::accounted;
 use crate::bindings;
 use crate::edge::View;
 use crate::sync::rcu;
@@ -184,7 +185,7 @@ impl<V: View> Locked<'_, V> {
                 self.raw(),
                 index(id),
                 stored(object.object()),
-                bindings::GFP_KERNEL,
+                accounted::FLAGS,
             )
         })
     }
@@ -204,13 +205,7 @@ impl<V: View> Locked<'_, V> {
         // SAFETY: The lock is held; the function takes it again if it drops it.
         // INVARIANT: Null is stored as `RESERVED`.
         to_result(unsafe {
-            bindings::__xa_alloc(
-                self.raw(),
-                &mut id,
-                ptr::null_mut(),
-                any,
-                bindings::GFP_KERNEL,
-            )
+            bindings::__xa_alloc(self.raw(), &mut id, ptr::null_mut(), any, accounted::FLAGS)
         })?;
         Ok(id)
     }
@@ -415,7 +410,7 @@ impl<V: View, T> IdLocked<'_, V, T> {
                 stored(object.object()),
                 any,
                 self.of.next.get(),
-                bindings::GFP_KERNEL,
+                accounted::FLAGS,
             )
         };
         // 1 if the search wrapped.

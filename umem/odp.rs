@@ -37,6 +37,7 @@ use kernel::prelude::*;
 use kernel::time::Delta;
 use kernel::time::Instant;
 use kernel::time::Monotonic;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::edge::object::Owned;
 use rdma::edge::umem::HostDevice;
@@ -173,7 +174,7 @@ fn map(odp: &Odp, addr: u64, len: u64, fault: bool, write: bool) -> Result<usize
     let scratch = match short.get_mut(..pages) {
         Some(short) => short,
         None => {
-            long = KVVec::from_elem(0, pages, GFP_KERNEL | __GFP_NOWARN)?;
+            long = accounted::from_elem(0, pages)?;
             &mut long[..]
         }
     };

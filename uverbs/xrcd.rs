@@ -14,6 +14,7 @@ use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Mutex;
+use rdma::accounted;
 
 /// Domains by the addresses of their inodes.
 pub(crate) struct Table {
@@ -53,7 +54,7 @@ impl Table {
     ///
     /// `ENOMEM`.
     pub(crate) fn reserve() -> Result<Reserved> {
-        Ok(Reserved(RBTreeNodeReservation::new(GFP_KERNEL)?))
+        Ok(Reserved(RBTreeNodeReservation::new(accounted::GFP)?))
     }
 
     /// Adds the domain of an inode that has none.

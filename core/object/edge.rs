@@ -34,6 +34,7 @@ use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::edge::made;
 use rdma::edge::object::GidSlot;
@@ -241,7 +242,7 @@ impl<K: Object> New<K> {
             return Err(eopnotsupp());
         }
         let flags = match from {
-            From::Anywhere | From::DeviceNode => bindings::GFP_KERNEL,
+            From::Anywhere | From::DeviceNode => accounted::FLAGS,
             From::Atomic => bindings::GFP_ATOMIC,
         };
         let numa = from == From::DeviceNode;

@@ -161,7 +161,9 @@ impl Handle {
             }),
             flags,
         )?;
-        let slot = dev.ahs.reserve(limits::AHN, flags)?;
+        // Without a free number, the C driver returns this error.
+        let full = |error| if error == EBUSY { EINVAL } else { error };
+        let slot = dev.ahs.reserve(limits::AHN, flags).map_err(full)?;
         let number = slot.id();
         if udata.is_user() {
             // Old libraries leave no room for the number; they copy the address into each request.

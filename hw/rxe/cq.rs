@@ -90,7 +90,7 @@ impl Cq {
                 upcall,
                 held: Atomic::new(0),
             }),
-            GFP_KERNEL_ACCOUNT,
+            accounted::GFP,
         )
     }
 

@@ -7,13 +7,15 @@
 //!
 //! Lifetimes: `Rxe` owns the attachment to the network. It is dropped after the core has
 //! unregistered the device and destroyed all of the device's objects. `Dev` lives as long as any
-//! queue pair, and an armed timer or a packet may hold a queue pair longer.
+//! queue pair, and an armed timer or a packet may hold a queue pair longer; a page fault that does not
+//! end holds `Dev` itself.
 
 use crate::ah::Ah;
 use crate::ah::Holders;
 use crate::counters::Counter;
 use crate::counters::Counters;
 use crate::edge::random_u64;
+use crate::faults::Faults;
 use crate::mcast::Groups;
 use crate::mcast::Members;
 use crate::mem::Memory;
@@ -61,6 +63,7 @@ pub(crate) struct Dev {
     pub(crate) counters: Counters,
     pub(crate) endpoint: Arc<Endpoint<Dev>>,
     pub(crate) memory: Arc<Memory>,
+    pub(crate) faults: Arc<Faults>,
     #[pin]
     pub(crate) qps: Table<Qp, 256>,
     #[pin]
@@ -103,7 +106,11 @@ impl Rxe {
     /// # Errors
     ///
     /// `EEXIST` if `netdev` already has a device; those of [`Attachment::new`].
-    pub(crate) fn new(edge: &NetEdge<Dev>, netdev: &NetDevice) -> Result<Self> {
+    pub(crate) fn new(
+        edge: &NetEdge<Dev>,
+        faults: Arc<Faults>,
+        netdev: &NetDevice,
+    ) -> Result<Self> {
         let endpoint = Endpoint::new(edge, netdev)?;
         let counters = Counters::new()?;
         let memory = Arc::pin_init(Memory::new(), GFP_KERNEL)?;
@@ -113,6 +120,7 @@ impl Rxe {
                 counters,
                 endpoint: for_dev,
                 memory,
+                faults,
                 qps <- new_table!("rxe::Dev::qps"),
                 ahs <- new_table!("rxe::Dev::ahs"),
                 holders: Holders::new(),

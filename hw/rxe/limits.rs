@@ -37,8 +37,9 @@ pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
 pub(crate) const QPN: core::ops::RangeInclusive<u32> = 16..=MANY;
 /// Shared receive queue numbers.
 pub(crate) const SRQN: core::ops::RangeInclusive<u32> = 0x2_0001..=MANY;
-/// Address handle numbers; librxe takes 0 as "none".
-pub(crate) const AHN: core::ops::RangeInclusive<u32> = 1..=0x7fff;
+/// Address handle numbers; librxe takes 0 as "none". The C driver has 2^15, which one user takes in
+/// two seconds. Here memory, which is charged, is the limit before the numbers are.
+pub(crate) const AHN: core::ops::RangeInclusive<u32> = 1..=0xff_ffff;
 
 pub(crate) const MAX_QP: u32 = *QPN.end() - *QPN.start();
 pub(crate) const MAX_SRQ: u32 = *SRQN.end() - *SRQN.start();

@@ -12,6 +12,7 @@
 //! | `net` | packets in and out |
 //! | `qp`, `cq`, `srq`, `ah`, `mcast` | the objects, and how they use the above |
 //! | `device`, `verbs` | the device, the state its data path shares, its verbs table |
+//! | `faults` | how many page faults of on-demand memory run, and whose |
 //! | `edge` | C functions that only this driver calls |
 //!
 //! The path of a packet: `net::rx` checks it, [`device::Dev`] finds its queue pair, [`qp::Qp`] runs
@@ -22,6 +23,7 @@ mod counters;
 mod cq;
 mod device;
 mod edge;
+mod faults;
 mod limits;
 mod mcast;
 mod mem;
@@ -38,6 +40,7 @@ use rdma::wire;
 
 use crate::device::Dev;
 use crate::device::Rxe;
+use crate::faults::Faults;
 use crate::net::NetEdge;
 use core::ptr::NonNull;
 use kernel::prelude::*;
@@ -51,6 +54,7 @@ use rdma::net::NetDevice;
 use rdma::provider::device::unregister_driver;
 use rdma::provider::Unregistered;
 use rdma::sync::rcu::Drain;
+use rdma::workqueue::OwnedQueue;
 
 rdma::resident_module! { struct Main(RxeModule) before Stock; }
 
@@ -65,31 +69,46 @@ module! {
 
 rdma::global_lock! {
     // SAFETY: The module's init initialises it before it registers anything that can lock it.
-    unsafe(uninit) static EDGE: Mutex<Option<Arc<NetEdge<Dev>>>> = None;
+    unsafe(uninit) static SHARED: Mutex<Option<Shared>> = None;
+}
+
+/// What all devices share.
+#[derive(Clone)]
+struct Shared {
+    edge: Arc<NetEdge<Dev>>,
+    faults: Arc<Faults>,
 }
 
 /// State of the module. Fields are dropped in this order: first the link type, so that no devices
-/// can be created; then the existing devices; then the network edge; then all pending RCU
-/// callbacks, which drop objects of the data path, have run. The stock of packet buffers is freed
-/// after that.
+/// can be created; then the existing devices; then all page faults have ended; then the network
+/// edge; then all pending RCU callbacks, which drop objects of the data path, have run; last, the
+/// workqueue of faults is freed. The stock of packet buffers is freed after that.
 struct RxeModule {
     _link: LinkRegistration<Link>,
     _devices: AllDevices,
+    _faults: faults::Ended,
     _edge: EdgeOwner,
     _drain: Drain,
+    _queue: Arc<OwnedQueue>,
 }
 
 impl kernel::Module for RxeModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        rdma::sync::init_once(&EDGE);
-        *EDGE.lock() = Some(NetEdge::new()?);
+        rdma::sync::init_once(&SHARED);
+        let queue = faults::new_queue()?;
+        *SHARED.lock() = Some(Shared {
+            edge: NetEdge::new()?,
+            faults: Faults::new(&queue)?,
+        });
         // From here on, dropping `edge` undoes this if a later step fails.
         let edge = EdgeOwner;
         Ok(Self {
             _link: LinkRegistration::register(&LINK_SLOT, rdma::resident!())?,
             _devices: AllDevices,
+            _faults: faults::Ended::on(&queue),
             _edge: edge,
             _drain: Drain::new(),
+            _queue: queue,
         })
     }
 }
@@ -108,8 +127,8 @@ struct EdgeOwner;
 
 impl Drop for EdgeOwner {
     fn drop(&mut self) {
-        let edge = EDGE.lock().take();
-        drop(edge);
+        let shared = SHARED.lock().take();
+        drop(shared);
     }
 }
 
@@ -126,8 +145,8 @@ impl LinkOps for Link {
         if netdev.vlan().is_some() {
             return Err(EPERM);
         }
-        let edge = EDGE.lock().clone().ok_or(ENODEV)?;
-        let data = Rxe::new(&edge, netdev)?;
+        let Shared { edge, faults } = SHARED.lock().clone().ok_or(ENODEV)?;
+        let data = Rxe::new(&edge, faults, netdev)?;
         let dev = data.dev.clone();
         let guid = data.guid();
         let mut device = Unregistered::<Rxe>::new(

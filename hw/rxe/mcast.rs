@@ -21,6 +21,7 @@ use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNode;
 use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Mutex;
+use rdma::accounted;
 use rdma::net::addr::gid_to_ip;
 use rdma::net::NetDevice;
 use rdma::new_spinlock_bh;
@@ -173,7 +174,7 @@ impl Groups {
         }
         let mut new = Group::EMPTY;
         new.add(qpn)?;
-        let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?.into_node(*group, new);
+        let node = RBTreeNodeReservation::new(accounted::GFP)?.into_node(*group, new);
         ndev.join_group(gid_to_ip(group))?;
         let mut inner = self.inner.lock();
         // Nothing is replaced: groups are created under `changes` only.

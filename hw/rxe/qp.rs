@@ -67,6 +67,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
@@ -76,7 +77,8 @@ use kernel::workqueue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use notes::Notes;
-use park::Parking;
+use park::Parked;
+pub(crate) use park::Parking;
 use post::Posts;
 use rdma::features::smp_mb;
 use rdma::hrtimer::Pause;
@@ -179,16 +181,12 @@ pub(crate) struct Qp {
     send_pump: Work<Qp, 0>,
     #[pin]
     recv_pump: Work<Qp, 1>,
+    send_parking: Parked,
+    recv_parking: Parked,
+    /// Runs the send half in process context, to send held requests without using another task's
+    /// CPU time.
     #[pin]
-    send_parking: Parking,
-    #[pin]
-    recv_parking: Parking,
-    /// Runs the send half in process context: after a page fault was resolved, or to send held
-    /// requests without using another task's CPU time.
-    #[pin]
-    send_fault: Work<Qp, 2>,
-    #[pin]
-    recv_fault: Work<Qp, 3>,
+    send_later: Work<Qp, 2>,
 }
 
 rdma::impl_has_timer! {
@@ -204,8 +202,7 @@ rdma::impl_has_pause! {
 kernel::impl_has_work! {
     impl HasWork<Qp, 0> for Qp { self.send_pump }
     impl HasWork<Qp, 1> for Qp { self.recv_pump }
-    impl HasWork<Qp, 2> for Qp { self.send_fault }
-    impl HasWork<Qp, 3> for Qp { self.recv_fault }
+    impl HasWork<Qp, 2> for Qp { self.send_later }
 }
 
 impl TimerCallback<0> for Qp {
@@ -418,6 +415,8 @@ impl Qp {
         }
         // In this order: `work::ERROR` counts only in this state, see `has_failed`.
         this.set_state(QpState::Err);
+        // The requester on this device may wait for a fault of this queue pair.
+        this.recv_wanted.store(1, Relaxed);
         Self::kick_send(this, work::ERROR);
         Self::kick_recv(this, work::ERROR);
     }
@@ -448,6 +447,7 @@ impl Qp {
             let mut send = this.send.close(core::hint::spin_loop);
             let mut recv = this.recv.close(core::hint::spin_loop);
             this.settle(&mut recv);
+            this.release_requester(&mut recv);
             send.io.early.clear(&this.dev);
             recv.io.early.clear(&this.dev);
             (send.io.queue.take_memory(), recv.io.source.take_memory())
@@ -467,7 +467,12 @@ impl Qp {
         rdma::workqueue::disable::<Qp, 0>(this);
         rdma::workqueue::disable::<Qp, 1>(this);
         rdma::workqueue::disable::<Qp, 2>(this);
-        rdma::workqueue::disable::<Qp, 3>(this);
+        {
+            let _bh = bh::disable();
+            this.recv_is_free();
+        }
+        this.send_parking.abandon();
+        this.recv_parking.abandon();
         // Queued packets will never be processed, and they hold packet buffers.
         drop(this.responses.take_all());
         drop(this.requests.take_all());

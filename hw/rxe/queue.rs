@@ -59,6 +59,7 @@ use self::store::Store;
 use kernel::page::page_align;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use rdma::accounted;
 use rdma::shared_ring::SharedBuf;
 
 /// A queue's memory: shared with user space, or the same format for kernel users.
@@ -93,7 +94,7 @@ impl RingBuf {
                 memory.write_bytes(0, &[0; SLOTS])?;
                 memory
             }
-            None => Arc::new(SharedBuf::new(size)?, GFP_KERNEL_ACCOUNT)?,
+            None => Arc::new(SharedBuf::new(size)?, accounted::GFP)?,
         };
         let ring = Self {
             memory: Some(memory),

@@ -25,6 +25,7 @@ use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use kernel::uaccess::UserPtr;
 use kernel::uaccess::UserSlice;
+use rdma::accounted;
 use rdma::new_spinlock_irq;
 use rdma::provider;
 use rdma::provider::unsupported;
@@ -157,10 +158,10 @@ impl SrqObject {
                 max_sge,
                 upcall: new.upcall(),
             }),
-            GFP_KERNEL_ACCOUNT,
+            accounted::GFP,
         )?;
         let dev = new.device().dev.clone();
-        let slot = dev.srqs.reserve(limits::SRQN, GFP_KERNEL_ACCOUNT)?;
+        let slot = dev.srqs.reserve(limits::SRQN, accounted::GFP)?;
         let number = slot.id();
         let map = QueueMap::new(udata, &ring)?;
         if let Some(map) = &map {
@@ -171,7 +172,7 @@ impl SrqObject {
             })?;
         }
         init.attr_mut().max_wr = layout.capacity();
-        slot.publish(Arc::new((), GFP_KERNEL_ACCOUNT)?);
+        slot.publish(Arc::new((), accounted::GFP)?);
         Ok(pin_init!(Self {
             dev,
             number,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The description of a mapped queue that user space receives: `struct mminfo` of
+//! User contexts, and the description of a mapped queue that user space receives: `struct mminfo` of
 //! `include/uapi/rdma/rdma_user_rxe.h`.
 
+use crate::device::Dev;
 use crate::device::Rxe;
+use crate::faults::Share;
 use crate::queue::store::Store;
 use crate::queue::RingBuf;
 use kernel::mm::virt::VmaNew;
@@ -31,9 +33,34 @@ pub(crate) struct QueueMap {
     size: u32,
 }
 
+/// The driver's data of a user context.
+pub(crate) struct Context {
+    store: Arc<Store>,
+    faults: Arc<Share>,
+}
+
+impl Context {
+    /// Creates the data of a context that the current task opens. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(dev: &Dev) -> Result<Self> {
+        Ok(Self {
+            store: Store::new()?,
+            faults: Share::new(&dev.faults)?,
+        })
+    }
+}
+
 /// Returns the store of the caller's context; `None` for kernel callers.
 pub(crate) fn store<'a>(udata: &'a Udata<'_>) -> Option<&'a Arc<Store>> {
-    udata.ucontext::<Rxe>().map(|context| &**context)
+    udata.ucontext::<Rxe>().map(|context| &context.store)
+}
+
+/// Returns the page faults of the caller's context; `None` for kernel callers.
+pub(crate) fn faults<'a>(udata: &'a Udata<'_>) -> Option<&'a Arc<Share>> {
+    udata.ucontext::<Rxe>().map(|context| &context.faults)
 }
 
 /// Holds the `RingBuf`, not only its memory, so that the last owner returns the memory to the

@@ -22,15 +22,16 @@ use crate::qp::Qp as QpCore;
 use crate::queue::cq::Arm;
 use crate::queue::cqe::flags;
 use crate::queue::cqe::Extra;
-use crate::queue::store::Store;
 use crate::srq::SrqObject;
 use crate::user;
+use crate::user::Context;
 use crate::user::QueueMap;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::net::DeviceName;
 use rdma::provider::attr::CMD_POST_SEND;
@@ -38,7 +39,7 @@ use rdma::provider::attr::CMD_REQ_NOTIFY_CQ;
 use rdma::provider::*;
 use rdma::udata::Udata;
 use rdma::umem::dmabuf::DmaBuf;
-use rdma::umem::odp::Implicit;
+use rdma::umem::odp::Chunked;
 use rdma::umem::odp::OnDemand;
 use rdma::umem::odp::Touch;
 use rdma::umem::Umem;
@@ -88,7 +89,7 @@ impl Provider for Rxe {
     const UVERBS_CMDS: u64 = CMD_POST_SEND | CMD_REQ_NOTIFY_CQ;
     const PORT_STATS: &'static [StatDesc] = &counters::DESCRIPTIONS;
 
-    type UContext = Arc<Store>;
+    type UContext = Context;
     type Pd = PdObject;
     type Ah = Handle;
     type Cq = CqObject;
@@ -249,10 +250,10 @@ impl Provider for Rxe {
     }
 
     fn alloc_ucontext(
-        _: &New<'_, UContext<Self>>,
+        context: &New<'_, UContext<Self>>,
         _: &mut Udata<'_>,
-    ) -> Result<impl PinInit<Arc<Store>>> {
-        Store::new()
+    ) -> Result<impl PinInit<Context>> {
+        Context::new(&context.device().dev)
     }
 
     fn disassociate_ucontext(_: &UContext<Self>) {
@@ -261,9 +262,9 @@ impl Provider for Rxe {
 
     fn alloc_pd(pd: &New<'_, Pd<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<PdObject>> {
         let dev = pd.device().dev.clone();
-        let slot = dev.pds.reserve(PD_NUMBERS, GFP_KERNEL_ACCOUNT)?;
+        let slot = dev.pds.reserve(PD_NUMBERS, accounted::GFP)?;
         let id = PdId(slot.id());
-        slot.publish(Arc::new((), GFP_KERNEL_ACCOUNT)?);
+        slot.publish(Arc::new((), accounted::GFP)?);
         Ok(PdObject { dev, id })
     }
 
@@ -430,15 +431,21 @@ impl Provider for Rxe {
         let (memory, pd) = (&dev.dev.memory, mr.pd().id);
         let everything = region.start == 0 && region.length == u64::MAX;
         let made = if access & access::ON_DEMAND != 0 && everything {
-            if region.iova != 0 {
+            // Which of the memory is persistent is unknown, and a flush cannot fault in all of it.
+            if region.iova != 0 || access & access::FLUSH_PERSISTENT != 0 {
                 return Err(EINVAL);
             }
-            mem::Mr::implicit(
-                memory,
-                pd,
-                access,
-                Implicit::get(rdma::resident!(), dev, region.access)?,
-            )?
+            let pages = Chunked::whole(rdma::resident!(), dev, region.access)?;
+            mem::Mr::chunked(memory, pd, access, 0, pages)?
+        } else if access & access::ON_DEMAND != 0 && OnDemand::is_long(region.length) {
+            let pages = Chunked::part(
+                rdma::resident!(),
+                dev,
+                region.start,
+                region.length,
+                region.access,
+            )?;
+            mem::Mr::chunked(memory, pd, access, region.iova, pages)?
         } else if access & access::ON_DEMAND != 0 {
             let pages = OnDemand::get(
                 rdma::resident!(),

@@ -21,6 +21,7 @@ use super::Init;
 use super::IntoC;
 use super::SoleOwner;
 use super::View;
+use crate::accounted;
 use crate::bindings;
 use core::ptr::NonNull;
 use kernel::error::to_result;
@@ -53,7 +54,7 @@ impl Xrcd {
                 &raw mut (*self.raw()).tgt_qps,
                 qp.qp_num() as c_ulong,
                 qp.raw().cast(),
-                bindings::GFP_KERNEL,
+                accounted::FLAGS,
             ))
         })?;
         used.keep();
@@ -229,7 +230,7 @@ impl Drop for Handles<'_> {
 ///
 /// `ENOMEM`.
 pub fn new_handle(real: &Qp, init: QpInit<'_>) -> Result<Owned<Qp>> {
-    let handle = KBox::into_raw(KBox::new(bindings::ib_qp::default(), GFP_KERNEL)?);
+    let handle = KBox::into_raw(KBox::new(bindings::ib_qp::default(), accounted::GFP)?);
     // SAFETY: The memory is newly allocated and has no other user.
     unsafe {
         init.fill(handle);

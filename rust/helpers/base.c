@@ -4,11 +4,13 @@
 #include <linux/crc32.h>
 #include <linux/fs.h>
 #include <linux/list.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/nospec.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -88,10 +90,23 @@ struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 }
 
 /*
- * For allocations that a user causes: charged to the user's memory cgroup. If the cgroup or the
- * machine is out of memory, they fail, without a log message and without invoking the OOM killer.
+ * Has the charged allocations of this task charged to the memory cgroup of mm's owner, which it
+ * returns with a reference, until rdma_helper_charge_end().
  */
-#define GFP_USERS (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+struct mem_cgroup *rdma_helper_charge_begin(struct mm_struct *mm,
+					    struct mem_cgroup **before)
+{
+	struct mem_cgroup *group = get_mem_cgroup_from_mm(mm);
+
+	*before = set_active_memcg(group);
+	return group;
+}
+
+void rdma_helper_charge_end(struct mem_cgroup *group, struct mem_cgroup *before)
+{
+	set_active_memcg(before);
+	mem_cgroup_put(group);
+}
 
 /*
  * Allocates pages and maps them contiguously, for vfree(). vmalloc() is not used because it removes

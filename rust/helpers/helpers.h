@@ -14,6 +14,7 @@
 #include <net/net_namespace.h>
 
 struct ib_device;
+struct mem_cgroup;
 struct vm_area_struct;
 struct workqueue_struct;
 
@@ -40,6 +41,16 @@ void rdma_helper_spin_unlock_bh(spinlock_t *lock);
 struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 						     unsigned int flags,
 						     int max_active);
+struct mem_cgroup *rdma_helper_charge_begin(struct mm_struct *mm,
+					    struct mem_cgroup **before);
+void rdma_helper_charge_end(struct mem_cgroup *group, struct mem_cgroup *before);
+
+/*
+ * For allocations that a user causes: charged to the user's memory cgroup. If the cgroup or the
+ * machine is out of memory, they fail, without a log message and without invoking the OOM killer.
+ */
+#define GFP_USERS (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 void *rdma_helper_alloc_accounted(unsigned long size);
 void *rdma_helper_zalloc_accounted(unsigned long size);
 void *rdma_helper_alloc_mappable(unsigned long size);

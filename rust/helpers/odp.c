@@ -4,8 +4,11 @@
  * registered.
  */
 #include <linux/hmm.h>
+#include <linux/hugetlb.h>
 #include <linux/mm.h>
+#include <linux/mmap_lock.h>
 #include <linux/mmu_notifier.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <rdma/ib_umem_odp.h>
@@ -13,33 +16,82 @@
 
 #ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING
 
+/* On-demand memory may outlive its device, which it refers to: see rust/umem/odp/uses.rs. */
+static struct ib_umem_odp *hold_device(struct ib_umem_odp *odp)
+{
+	if (!IS_ERR(odp))
+		get_device(&odp->umem.ibdev->dev);
+	return odp;
+}
+
 struct ib_umem_odp *rdma_helper_odp_get(struct ib_device *dev, unsigned long addr,
 					size_t size, int access,
 					const struct mmu_interval_notifier_ops *ops)
 {
-	return ib_umem_odp_get(dev, addr, size, access, ops);
+	return hold_device(ib_umem_odp_get(dev, addr, size, access, ops));
 }
 
 struct ib_umem_odp *rdma_helper_odp_alloc_implicit(struct ib_device *dev, int access)
 {
-	return ib_umem_odp_alloc_implicit(dev, access);
+	return hold_device(ib_umem_odp_alloc_implicit(dev, access));
 }
 
 struct ib_umem_odp *rdma_helper_odp_alloc_child(struct ib_umem_odp *root,
 						unsigned long addr, size_t size,
 						const struct mmu_interval_notifier_ops *ops)
 {
-	return ib_umem_odp_alloc_child(root, addr, size, ops);
+	return hold_device(ib_umem_odp_alloc_child(root, addr, size, ops));
 }
 
 void rdma_helper_odp_release(struct ib_umem_odp *odp)
 {
+	struct ib_device *dev = odp->umem.ibdev;
+
 	ib_umem_odp_release(odp);
+	put_device(&dev->dev);
+}
+
+/*
+ * Faults in pages of files. Unlike hmm_range_fault(), this does not hold the mmap lock while the
+ * file system reads: otherwise, if that does not answer, a task that waits for the lock as a writer
+ * waits for ever, and behind it all readers, among them the exit of the process. Errors are left to
+ * hmm_range_fault().
+ */
+static void read_files(struct mm_struct *mm, unsigned long addr, unsigned long end, bool write)
+{
+	unsigned int flags = FAULT_FLAG_REMOTE | (write ? FAULT_FLAG_WRITE : 0);
+
+	if (!mmget_not_zero(mm))
+		return;
+	mmap_read_lock(mm);
+	while (addr < end) {
+		struct vm_area_struct *vma = find_vma(mm, addr);
+		bool unlocked = false;
+
+		if (!vma || vma->vm_start >= end)
+			break;
+		if (!vma->vm_file || is_vm_hugetlb_page(vma) ||
+		    vma->vm_flags & (VM_IO | VM_PFNMAP | VM_MIXEDMAP)) {
+			addr = vma->vm_end;
+			continue;
+		}
+		addr = max(addr, vma->vm_start);
+		if (fixup_user_fault(mm, addr, flags, &unlocked))
+			break;
+		addr = PAGE_ALIGN(addr + 1);
+		cond_resched();
+	}
+	mmap_read_unlock(mm);
+	/* The last user tears the address space down, which waits for notifiers. */
+	mmput_async(mm);
 }
 
 int rdma_helper_odp_map_and_lock(struct ib_umem_odp *odp, u64 addr, u64 size,
 				 bool write, bool fault)
 {
+	/* The function that follows checks the range. */
+	if (fault && addr + size > addr)
+		read_files(odp->umem.owning_mm, addr, addr + size, write);
 	return ib_umem_odp_map_dma_and_lock(odp, addr, size,
 					    write ? HMM_PFN_WRITE : 0, fault);
 }

@@ -35,7 +35,7 @@ void rdma_helper_ufile_free(struct ib_uverbs_file *file)
 
 struct ib_uobject *rdma_helper_uobject_alloc(size_t size)
 {
-	return kzalloc(size, GFP_KERNEL);
+	return kzalloc(size, GFP_USERS);
 }
 
 void rdma_helper_uobject_free(struct ib_uobject *uobject)

@@ -73,7 +73,7 @@ void rdma_helper_uverbs_disassociate(struct ib_uverbs_device *dev)
 
 struct ib_uverbs_file *rdma_helper_ufile_new(struct ib_uverbs_device *dev)
 {
-	struct ib_uverbs_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+	struct ib_uverbs_file *file = kzalloc(sizeof(*file), GFP_USERS);
 
 	if (!file)
 		return NULL;
@@ -111,7 +111,7 @@ bool rdma_helper_file_creds_changed(struct file *file)
 
 void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size)
 {
-	return rdma_zalloc_obj(dev, size, GFP_KERNEL_ACCOUNT, false);
+	return rdma_zalloc_obj(dev, size, GFP_USERS, false);
 }
 
 bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port)

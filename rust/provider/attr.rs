@@ -12,6 +12,7 @@ use super::object::Cq;
 use super::object::Srq;
 use super::unsupported;
 use super::Provider;
+use crate::accounted;
 use crate::bindings;
 use crate::net::GidAttr;
 use core::marker::PhantomData;
@@ -248,7 +249,7 @@ impl<'a> AhInit<'a> {
     #[inline]
     pub fn flags(&self) -> Flags {
         if self.can_sleep() {
-            GFP_KERNEL_ACCOUNT
+            accounted::GFP
         } else {
             GFP_ATOMIC
         }

@@ -16,6 +16,7 @@
 use super::object::UContext;
 use super::upcall::Upcall;
 use super::Provider;
+use crate::accounted;
 use crate::bindings;
 use core::ptr::NonNull;
 use kernel::error::from_result;
@@ -117,7 +118,7 @@ impl MmapEntry {
                 },
                 item,
             },
-            GFP_KERNEL_ACCOUNT,
+            accounted::GFP,
         )?;
         let raw = KBox::into_raw(entry);
         // CAST: The C part is at offset 0 of the header, and the header at offset 0 of the entry.

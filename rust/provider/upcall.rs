@@ -14,6 +14,7 @@
 //! These are rules of the kernel, `Documentation/infiniband/core_locking.rst`. It also permits only
 //! one running completion handler per queue, which [`CqUpcall::completed`] ensures.
 
+use crate::accounted;
 use crate::bindings;
 use crate::gate::Gate;
 use core::mem::ManuallyDrop;
@@ -73,7 +74,7 @@ impl<C> Upcall<C> {
                 handler: Atomic::new(IDLE),
                 gate <- Gate::new(),
             }),
-            GFP_KERNEL_ACCOUNT,
+            accounted::GFP,
         )?;
         Ok(Self(inner))
     }

@@ -3,7 +3,8 @@
 //! On-demand memory: pages of a process that are not pinned. They are faulted in when needed, and
 //! the kernel may reclaim them.
 //!
-//! An [`OnDemand`] is a range of a process's addresses, an [`Implicit`] its whole address space.
+//! An [`OnDemand`] is a short range of a process's addresses, with a table of all its pages; a
+//! [`Chunked`] is a long range or the whole address space, with tables of the parts that are used.
 //! Both are used in two ways:
 //!
 //! * [`OnDemand::with`], in any context, accesses present pages, and fails if one is absent;
@@ -23,7 +24,8 @@
 //! |---|---|
 //! | `pages` | the table of present pages |
 //! | `raw` | the core's structure and its functions |
-//! | `implicit` | the whole address space |
+//! | `chunked` | long ranges and the whole address space |
+//! | `uses` | the end of memory of which pages are being faulted in |
 //!
 //! # Locks
 //!
@@ -32,19 +34,23 @@
 //!
 //! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/mmu_notifier.h`, `include/linux/hmm.h`.
 
-mod implicit;
+mod chunked;
 mod pages;
 mod raw;
+mod uses;
 
-pub use implicit::Implicit;
-pub use implicit::There;
+pub use chunked::Chunked;
+pub use chunked::There;
 
 use self::pages::Pages;
 use self::raw::Owned;
+use self::uses::Ends;
+use self::uses::Use;
+use crate::accounted;
 use crate::bindings;
 use crate::edge::umem::Umem as Fields;
 use crate::edge::View;
-use crate::gate::Gate;
+use crate::gate::word::Word;
 use crate::module::Resident;
 use crate::new_spinlock_irq;
 use crate::provider::unsupported;
@@ -84,12 +90,11 @@ pub enum Touch {
 ///
 /// # Invariants
 ///
-/// While `gate` can be entered or has users, `umem` is a `struct ib_umem_odp` that this owns, with
-/// pages of `PAGE_SIZE` and `private` set to `mirror`. The mirror has an entry for each of its
-/// pages.
+/// Until it has ended ([`Ends`]), `umem` is a `struct ib_umem_odp` that this owns, with pages of
+/// `PAGE_SIZE` and `private` set to `mirror`. The mirror has an entry for each of its pages.
 pub struct OnDemand {
     umem: NonNull<bindings::ib_umem_odp>,
-    gate: Pin<KBox<Gate>>,
+    uses: Word,
     released: Atomic<bool>,
     mirror: Pin<KBox<Mirror>>,
     len: usize,
@@ -173,15 +178,14 @@ impl OnDemand {
             pin_init!(Mirror {
                 pages <- new_spinlock_irq!(pages, "umem::odp::Mirror::pages"),
             }),
-            GFP_KERNEL,
+            accounted::GFP,
         )?;
-        let gate = KBox::pin_init(Gate::new(), GFP_KERNEL)?;
-        // SAFETY: The mirror outlives the notifier, which `release` removes first.
+        // SAFETY: The mirror outlives the notifier, which `end` removes first.
         unsafe { umem.set_private::<Mirror>(&*mirror) };
         // INVARIANT: Established above.
         Ok(Self {
             umem: umem.release(),
-            gate,
+            uses: Word::new(),
             released: Atomic::new(false),
             mirror,
             len,
@@ -189,6 +193,12 @@ impl OnDemand {
             writable,
             _resident: resident,
         })
+    }
+
+    /// Returns whether memory of `len` bytes should be kept in chunks ([`Chunked`]). The table of a
+    /// shorter range is no larger than that of one chunk.
+    pub const fn is_long(len: u64) -> bool {
+        len > chunked::CHUNK
     }
 
     /// Returns whether the kernel supports on-demand paging.
@@ -251,8 +261,9 @@ impl OnDemand {
         if write && !self.writable() {
             return Err(EFAULT);
         }
-        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // SAFETY: Inside the gate `umem` is valid, and not implicit (type invariant).
+        let _use = Use::of(self).ok_or(EINVAL)?;
+        // SAFETY: While it is used it has not ended, so `umem` is valid, and not implicit (type
+        // invariant).
         unsafe {
             raw::bring(self.umem.as_ptr(), wanted, write, fault, |index, page| {
                 // INVARIANT: The process maps the page while `bring` reports it.
@@ -261,30 +272,39 @@ impl OnDemand {
         }
     }
 
-    /// Releases the memory: no page is present any more, and none will be. May sleep, for example
-    /// until a concurrent `fault_in` has returned; a second call does not.
+    /// Releases the memory: no more pages become present. Pages that are present, and the memory
+    /// itself, are released at once if no `fault_in` runs, otherwise when the last of them ends, for
+    /// which this does not wait. May sleep; a second call does not.
     pub fn release(&self) {
-        if self.released.xchg(true, Full) {
-            return;
+        if !self.released.xchg(true, Full) {
+            uses::close(self);
         }
-        self.gate.close_and_wait();
+    }
+
+    /// See [`Umem::check_rereg`](super::Umem::check_rereg).
+    pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
+        let _use = Use::of(self).ok_or(EINVAL)?;
+        // SAFETY: While it is used it has not ended, so `umem` is valid (type invariant).
+        unsafe { raw::check_rereg(self.umem, mask, access) }
+    }
+}
+
+impl Ends for OnDemand {
+    fn uses(&self) -> &Word {
+        &self.uses
+    }
+
+    unsafe fn end(&self) {
         let umem = self.umem.as_ptr();
-        // SAFETY: The umem was owned until the gate closed (type invariant), which happens once.
-        // The process maps the pages while the notifier is registered. `odp_release` waits until it
-        // does not run any more, so the mirror may be freed afterwards.
+        // SAFETY: The umem was owned until now (type invariant), and this is called once (contract
+        // of this function). The process maps the pages while the notifier is registered.
+        // `odp_release` waits until it does not run any more, so the mirror may be freed afterwards.
         unsafe {
             bindings::rdma_helper_odp_lock(umem);
             self.mirror.forget(0..usize::MAX);
             bindings::rdma_helper_odp_unlock(umem);
             bindings::rdma_helper_odp_release(umem);
         }
-    }
-
-    /// See [`Umem::check_rereg`](super::Umem::check_rereg).
-    pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
-        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // SAFETY: Inside the gate `umem` is valid (type invariant).
-        unsafe { raw::check_rereg(self.umem, mask, access) }
     }
 }
 

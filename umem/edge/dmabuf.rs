@@ -16,6 +16,7 @@ use kernel::ffi::c_long;
 use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::bindings::dma_buf_attach_ops;
 use rdma::edge::object::Owned;
@@ -224,7 +225,7 @@ impl Unattached {
         size: usize,
         writable: bool,
     ) -> Result<Self> {
-        let mut umem = KBox::new(bindings::ib_umem_dmabuf::default(), GFP_KERNEL)?;
+        let mut umem = KBox::new(bindings::ib_umem_dmabuf::default(), accounted::GFP)?;
         umem.umem.ibdev = host.into_c();
         umem.umem.length = size;
         umem.umem.address = offset;

@@ -23,6 +23,7 @@ use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
 use kernel::sync::Mutex;
 use kernel::task::Task;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::bindings::mmu_interval_notifier_ops;
 use rdma::edge::device::Device;
@@ -218,7 +219,7 @@ pub(in super::super) struct Plan {
 impl Draft {
     /// Creates memory of the process `tgid`, with its `mm`.
     pub(in super::super) fn new(plan: &Plan, mm: &Mm, tgid: PidRef) -> Result<Self> {
-        let mut odp = KBox::new(bindings::ib_umem_odp::default(), GFP_KERNEL)?;
+        let mut odp = KBox::new(bindings::ib_umem_odp::default(), accounted::GFP)?;
         odp.umem.ibdev = plan.host.into_c();
         odp.umem.owning_mm = mm.as_raw();
         odp.umem.set_writable(plan.writable.into());
@@ -251,7 +252,7 @@ impl Draft {
         let host = self.odp.umem().host();
         let odp = self.odp.raw();
         if uses_virt_dma(&host) {
-            let list = KVVec::<c_ulong>::from_elem(0, entries, GFP_KERNEL | __GFP_NOWARN)?;
+            let list = accounted::from_elem::<c_ulong>(0, entries)?;
             // SAFETY: Access to the memory is exclusive.
             unsafe { (*odp).map.pfn_list = list.into_raw_parts().0 };
         } else {
@@ -506,6 +507,13 @@ impl Held<'_> {
             return;
         };
         let was = entry.get();
+        // Most pages of a long range are absent.
+        let mapped =
+            private::hmm_pfn_flags_HMM_PFN_VALID | private::hmm_pfn_flags_HMM_PFN_DMA_MAPPED;
+        if was & mapped != mapped {
+            entry.set(was & !private::hmm_pfn_flags_HMM_PFN_FLAGS);
+            return;
+        }
         let dma_device = self.umem().host().dma_device().into_c();
         let odp = self.0 .0.raw();
         // SAFETY: The list has such an entry, and the mutex is held: type invariant. The page of a

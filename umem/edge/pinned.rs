@@ -14,6 +14,7 @@ use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::edge::device::Device;
 use rdma::edge::umem::HostDevice;
@@ -146,7 +147,7 @@ impl Pins {
                 _bitfield_1: bindings::ib_umem::new_bitfield_1(writable.into(), 0, 0),
                 sgt_append: bindings::sg_append_table::default(),
             }),
-            GFP_KERNEL,
+            accounted::GFP,
         )?;
         // INVARIANT: The table is empty, and not mapped.
         Ok(Self {
@@ -190,7 +191,7 @@ impl Pins {
                 count << PAGE_SHIFT,
                 max_segment,
                 left,
-                bindings::GFP_KERNEL,
+                accounted::FLAGS,
             )
         })?;
         // The pages now belong to the table.

@@ -21,6 +21,7 @@ use super::nodes;
 use crate::private;
 use core::ptr;
 use core::ptr::NonNull;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::container_of;
 use kernel::prelude::*;
 use rdma::bindings;
@@ -212,7 +213,9 @@ unsafe extern "C" fn open(vma: *mut Vma) {
         }
         let file = file_of(vma);
         let destroying = file.hw_destroy_rwsem().try_read();
-        let Ok(note) = KBox::new(Note::default(), GFP_KERNEL) else {
+        // As the mapping itself: at the limit of a memory cgroup the OOM killer is invoked, since the
+        // copy cannot be refused.
+        let Ok(note) = KBox::new(Note::default(), GFP_KERNEL_ACCOUNT) else {
             // The copy cannot be refused, but must not have pages that nobody takes away.
             (*vma).vm_private_data = ptr::null_mut();
             if !bindings::rdma_helper_vma_wipe_on_fork(vma, (*original).vma) {

@@ -14,6 +14,7 @@ use kernel::prelude::*;
 use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
 use kernel::sync::Refcount;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::edge::object::Given;
 use rdma::edge::object::Owned;
@@ -439,7 +440,7 @@ impl FreshNote {
     pub(in crate::uverbs) fn new() -> Result<Self> {
         Ok(Self(KBox::new(
             private::rdma_umap_priv::default(),
-            GFP_KERNEL,
+            accounted::GFP,
         )?))
     }
 

@@ -595,14 +595,15 @@ impl Memory {
     }
 
     /// Faults in pages of an on-demand region; without `may_fault`, only those that its process has
-    /// in memory. May sleep for long, and delays deregistration of the region meanwhile.
+    /// in memory. May sleep for long, or for ever. Process context.
     ///
     /// # Errors
     ///
     /// Those of [`MrCore::fault_in`]; `EINVAL` if the key does not name a region.
     pub(crate) fn fault_in(&self, fault: &Fault, may_fault: bool) -> Result {
-        let core = self.enter(index(fault.key)).ok_or(EINVAL)?;
-        core.fault_in(fault, may_fault)
+        // Not inside the gate: a fault may take for ever, and the owner does not wait for it.
+        let core = self.regions.get(index(fault.key)).ok_or(EINVAL)?;
+        core.outside().fault_in(fault, may_fault)
     }
 
     /// Like [`Memory::fault_in`], for the owner of a region in `pd`.
@@ -612,7 +613,9 @@ impl Memory {
     /// `EINVAL` if the key does not name an on-demand region in `pd`, `EPERM` if the region is not
     /// writable, `EFAULT` if the range is outside the region or not mapped.
     pub(crate) fn prefetch(&self, pd: PdId, fault: &Fault, may_fault: bool) -> Result {
-        let core = self.enter(index(fault.key)).ok_or(EINVAL)?;
+        // Not inside the gate: a fault may take for ever, and the owner does not wait for it.
+        let core = self.regions.get(index(fault.key)).ok_or(EINVAL)?;
+        let core = core.outside();
         core.check_domain(pd)?;
         match core.fault_in(fault, may_fault) {
             Err(error) if error == EACCES => Err(EPERM),

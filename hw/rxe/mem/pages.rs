@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses of a region's pages.
+//! Addresses of a region's pages, and of kernel memory.
 //!
 //! The region owns the list. It is filled before the region is published and only read afterwards,
 //! in any context; creating it may sleep.
 
+use crate::edge::{is_mapped, Address};
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use rdma::accounted;
 
@@ -56,5 +58,26 @@ impl PageList {
             Self::Few { count, list } => list.get(..*count).unwrap_or_default(),
             Self::Many(list) => list,
         }
+    }
+}
+
+/// Returns whether these kernel addresses are mapped. The kernel user decides to give a peer a key
+/// to all kernel memory, but the driver must ensure that the addresses exist.
+pub(super) fn is_memory(start: usize, len: usize) -> bool {
+    let Some(last) = start.checked_add(len.saturating_sub(1)) else {
+        return false;
+    };
+    let mut at = start;
+    loop {
+        if !is_mapped(Address(at)) {
+            return false;
+        }
+        let Some(next) = (at | (PAGE_SIZE - 1)).checked_add(1) else {
+            return true;
+        };
+        if next > last {
+            return true;
+        }
+        at = next;
     }
 }

@@ -5,10 +5,11 @@
 //! [`Mr`] is the owner's side and belongs to the verbs object; the data path finds [`MrCore`] by
 //! key. Dropping `Mr` removes the core from the table, closes its gate and waits until nobody is
 //! inside; only then are the pages released. Whoever is inside the gate, which the type [`Entered`]
-//! proves, may therefore use the core and its pages without a reference.
+//! proves, may therefore use the core and its pages without a reference. Page faults hold a reference
+//! instead: they may never end, and on-demand memory ends without waiting for them.
 //!
-//! Five kinds (IBTA 10.6): all kernel memory; a user's pinned pages; a user's pages on demand; a
-//! process's whole address space on demand; and the fast registrations of kernel users, whose pages
+//! Five kinds (IBTA 10.6): all kernel memory; a user's pinned pages; a user's pages on demand; many
+//! of those, or a process's whole address space; and the fast registrations of kernel users, whose pages
 //! and key change by work request. Of the first two, only protection domain and rights change,
 //! which are atomics. The others have a lock that is held while the memory is accessed, so that
 //! nobody accesses released pages or an invalid registration.
@@ -20,9 +21,8 @@
 
 use super::edge::{Part, Reach};
 use super::map::{Piece, Pieces, Shape};
-use super::pages::PageList;
+use super::pages::{is_memory, PageList};
 use super::{fresh_key, Claim, Fault, MemError, Memory, PdId, MR_INDICES};
-use crate::edge::{is_mapped, Address};
 use crate::proto::Key;
 use core::ptr::NonNull;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
@@ -36,7 +36,7 @@ use rdma::new_spinlock_irq;
 use rdma::provider::{Access, RegionMask};
 use rdma::sync::SpinLockIrq;
 use rdma::umem::dmabuf::DmaBuf;
-use rdma::umem::odp::{Absent, Implicit, OnDemand, Touch};
+use rdma::umem::odp::{Absent, Chunked, OnDemand, Touch};
 use rdma::umem::Umem;
 
 /// Bits of the offset within a page.
@@ -81,8 +81,8 @@ enum Backing {
         shape: Shape,
         memory: OnDemand,
     },
-    /// A process's whole address space on demand.
-    Implicit(Implicit),
+    /// Many pages of a user on demand, or a process's whole address space.
+    Chunked { iova: u64, memory: Chunked },
     /// A fast region; its blocks are in [`MrCore::fast`].
     Fast,
 }
@@ -158,7 +158,7 @@ impl MrCore {
                     .ok_or(MemError::Range)?;
                 Ok(f(pieces))
             }
-            Backing::OnDemand { .. } | Backing::Implicit(_) => {
+            Backing::OnDemand { .. } | Backing::Chunked { .. } => {
                 this.with_on_demand(claim, va, len, f)
             }
             Backing::Fast => {
@@ -231,8 +231,9 @@ impl MrCore {
                     })
                     .map_err(|Absent| MemError::Absent)?
             }
-            Backing::Implicit(memory) => {
+            Backing::Chunked { iova, memory } => {
                 self.permits(claim)?;
+                let va = in_process(memory, *iova, va).ok_or(MemError::Range)?;
                 if !memory.covers(va, len) {
                     return Err(MemError::Range);
                 }
@@ -257,7 +258,7 @@ impl MrCore {
     /// Returns whether a lock is held while the region's memory is accessed.
     pub(super) fn is_locked(&self) -> bool {
         match self.backing {
-            Backing::Fast | Backing::OnDemand { .. } | Backing::Implicit(_) => true,
+            Backing::Fast | Backing::OnDemand { .. } | Backing::Chunked { .. } => true,
             Backing::Dma | Backing::User { .. } => false,
         }
     }
@@ -274,7 +275,10 @@ impl MrCore {
             Backing::User { iova, shape, .. } | Backing::OnDemand { iova, shape, .. } => {
                 Ok((*iova, shape.bytes()))
             }
-            Backing::Implicit(memory) => Ok((0, memory.end())),
+            Backing::Chunked { iova, memory } => {
+                let range = memory.range();
+                Ok((*iova, range.end.saturating_sub(range.start)))
+            }
             Backing::Fast => {
                 let fast = self.fast.lock();
                 Ok((fast.iova, fast.shape.bytes()))
@@ -298,7 +302,7 @@ impl MrCore {
             Backing::Dma => return Err(MemError::Range),
             Backing::User { .. }
             | Backing::OnDemand { .. }
-            | Backing::Implicit(_)
+            | Backing::Chunked { .. }
             | Backing::Fast => {}
         }
         // Only the range matters here, so empty accesses at both ends suffice.
@@ -335,7 +339,7 @@ impl MrCore {
             Backing::Dma
             | Backing::User { .. }
             | Backing::OnDemand { .. }
-            | Backing::Implicit(_) => return Err(MemError::Key),
+            | Backing::Chunked { .. } => return Err(MemError::Key),
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -365,7 +369,7 @@ impl MrCore {
             Backing::Dma
             | Backing::User { .. }
             | Backing::OnDemand { .. }
-            | Backing::Implicit(_) => return Err(MemError::Key),
+            | Backing::Chunked { .. } => return Err(MemError::Key),
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -393,7 +397,8 @@ impl MrCore {
         }
     }
 
-    /// Faults in pages of an on-demand region. May sleep for long.
+    /// Faults in pages of an on-demand region. May sleep for long, or for ever. The caller has a
+    /// reference and need not be inside the gate: deregistration does not wait for it.
     ///
     /// # Errors
     ///
@@ -415,17 +420,18 @@ impl MrCore {
                 memory.fault_in(span, fault.touch, may_fault)?;
                 Ok(())
             }
-            Backing::Implicit(memory) if self.key == fault.key.0 => {
+            Backing::Chunked { iova, memory } if self.key == fault.key.0 => {
                 if fault.touch == Touch::Write && !memory.writable() {
                     return Err(EACCES);
                 }
-                memory.fault_in(fault.va, fault.len, fault.touch, may_fault)?;
+                let va = in_process(memory, *iova, fault.va).ok_or(EFAULT)?;
+                memory.fault_in(va, fault.len, fault.touch, may_fault)?;
                 Ok(())
             }
             Backing::Dma
             | Backing::User { .. }
             | Backing::OnDemand { .. }
-            | Backing::Implicit(_)
+            | Backing::Chunked { .. }
             | Backing::Fast => Err(EINVAL),
         }
     }
@@ -445,25 +451,10 @@ impl MrCore {
     }
 }
 
-/// Returns whether these kernel addresses are mapped. The kernel user decides to give a peer a key
-/// to all kernel memory, but the driver must ensure that the addresses exist.
-fn is_memory(start: usize, len: usize) -> bool {
-    let Some(last) = start.checked_add(len.saturating_sub(1)) else {
-        return false;
-    };
-    let mut at = start;
-    loop {
-        if !is_mapped(Address(at)) {
-            return false;
-        }
-        let Some(next) = (at | (PAGE_SIZE - 1)).checked_add(1) else {
-            return true;
-        };
-        if next > last {
-            return true;
-        }
-        at = next;
-    }
+/// Converts an address in requests to one of the process.
+#[inline]
+fn in_process(memory: &Chunked, iova: u64, va: u64) -> Option<u64> {
+    memory.range().start.checked_add(va.checked_sub(iova)?)
 }
 
 /// Owner of a region's pages.
@@ -573,24 +564,27 @@ impl Mr {
         Self::publish(memory, pd, access, backing, FastInner::none(), Pages::None)
     }
 
-    /// Creates an on-demand region of a process's whole address space; its addresses are the
-    /// process's virtual addresses.
+    /// Creates an on-demand region of many pages of a user, or of a process's whole address space.
+    /// `iova` is the address of the first byte in requests.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if persistence is requested; `ENOMEM`; `EBUSY` if there are too many regions.
-    pub(crate) fn implicit(
+    /// `EINVAL` for an invalid range; `ENOMEM`; `EBUSY` if there are too many regions.
+    pub(crate) fn chunked(
         memory: &Arc<Memory>,
         pd: PdId,
         access: u32,
-        pages: Implicit,
+        iova: u64,
+        pages: Chunked,
     ) -> Result<Self> {
-        // It is unknown which of the memory is persistent, and a flush cannot fault in all of it.
-        if access & super::access::FLUSH_PERSISTENT != 0 {
-            return Err(EINVAL);
-        }
-        let (backing, fast) = (Backing::Implicit(pages), FastInner::none());
-        Self::publish(memory, pd, access, backing, fast, Pages::None)
+        let range = pages.range();
+        let len = range.end.checked_sub(range.start).ok_or(EINVAL)?;
+        iova.checked_add(len).ok_or(EINVAL)?;
+        let backing = Backing::Chunked {
+            iova,
+            memory: pages,
+        };
+        Self::publish(memory, pd, access, backing, FastInner::none(), Pages::None)
     }
 
     /// Creates a region of another driver's memory, which does not move. `iova` is the address of
@@ -649,7 +643,7 @@ impl Mr {
     pub(crate) fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
         match (&self.core.backing, &self.pages) {
             (Backing::OnDemand { memory, .. }, _) => memory.check_rereg(mask, access),
-            (Backing::Implicit(memory), _) => memory.check_rereg(mask, access),
+            (Backing::Chunked { memory, .. }, _) => memory.check_rereg(mask, access),
             (_, Pages::Pinned(pages)) => pages.check_rereg(mask, access),
             // The memory can be accessed with any rights.
             (_, Pages::Shared(_)) => Ok(()),
@@ -685,7 +679,7 @@ impl Mr {
             Backing::Dma
             | Backing::User { .. }
             | Backing::OnDemand { .. }
-            | Backing::Implicit(_)
+            | Backing::Chunked { .. }
             | Backing::Fast => return Err(EINVAL),
         }
         let mut fast = self.core.fast.lock();
@@ -748,7 +742,7 @@ impl Mr {
         mut fast: FastInner,
         pages: Pages,
     ) -> Result<Self> {
-        let slot = memory.regions.reserve(MR_INDICES, GFP_KERNEL_ACCOUNT)?;
+        let slot = memory.regions.reserve(MR_INDICES, accounted::GFP)?;
         let key = fresh_key(slot.id());
         fast.key = key;
         let core = Owner::new(
@@ -760,7 +754,7 @@ impl Mr {
                 windows: Atomic::new(0),
                 fast <- new_spinlock_irq!(fast, "MrCore::fast"),
             }),
-            GFP_KERNEL_ACCOUNT,
+            accounted::GFP,
         )?;
         slot.publish(core.share());
         Ok(Self {
@@ -779,7 +773,7 @@ impl Drop for Mr {
         // Released here, in process context, because the core may be dropped in a softirq.
         match &self.core.backing {
             Backing::OnDemand { memory, .. } => memory.release(),
-            Backing::Implicit(memory) => memory.release(),
+            Backing::Chunked { memory, .. } => memory.release(),
             Backing::Dma | Backing::User { .. } | Backing::Fast => {}
         }
     }

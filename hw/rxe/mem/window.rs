@@ -15,6 +15,7 @@ use crate::proto::Key;
 use crate::queue::wqe::BindMw;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use rdma::accounted;
 use rdma::gate::Entered;
 use rdma::new_spinlock_irq;
 use rdma::sync::SpinLockIrq;
@@ -243,7 +244,7 @@ impl Mw {
     ///
     /// `ENOMEM`, or `EBUSY` if there are too many windows.
     pub(crate) fn new(memory: &Arc<Memory>, pd: PdId, kind: MwKind) -> Result<Self> {
-        let slot = memory.windows.reserve(MW_INDICES, GFP_KERNEL_ACCOUNT)?;
+        let slot = memory.windows.reserve(MW_INDICES, accounted::GFP)?;
         let index = slot.id();
         let key = fresh_key(index);
         let core = Arc::pin_init(
@@ -252,7 +253,7 @@ impl Mw {
                 pd,
                 inner <- new_spinlock_irq!(MwInner { key, bound: None }, "MwCore::inner"),
             }),
-            GFP_KERNEL_ACCOUNT,
+            accounted::GFP,
         )?;
         slot.publish(core.clone());
         Ok(Self {

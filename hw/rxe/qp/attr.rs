@@ -30,6 +30,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
+use rdma::accounted;
 use rdma::provider;
 use rdma::provider::attr::modify_is_ok;
 use rdma::provider::unsupported;
@@ -205,7 +206,7 @@ impl<'a> Wanted<'a> {
             resources = Some(KVec::from_elem(
                 proto::Resource::EMPTY,
                 count,
-                GFP_KERNEL_ACCOUNT,
+                accounted::GFP,
             )?);
         }
         Ok(Self {
@@ -387,6 +388,9 @@ impl Qp {
             };
             if applied.is_ok() {
                 this.set_state(new);
+            }
+            if matches!(new, QpState::Reset | QpState::Err) {
+                this.release_requester(&mut recv);
             }
             let due = Due::after(new, &send, &recv);
             Self::leave(this, send, recv, due);

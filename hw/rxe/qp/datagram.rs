@@ -21,6 +21,7 @@ use crate::proto::QpType;
 use crate::queue::wqe::Route;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use rdma::accounted;
 
 /// Number of places: as many as a mask of 8 bits has.
 const PLACES: u32 = 8;
@@ -59,7 +60,7 @@ impl Destinations {
         let mut places = KVec::new();
         if kind.is_datagram() {
             for _ in 0..PLACES {
-                places.push(None, GFP_KERNEL_ACCOUNT)?;
+                places.push(None, accounted::GFP)?;
             }
         }
         Ok(Self {

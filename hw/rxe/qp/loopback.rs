@@ -32,7 +32,8 @@
 //! If memory is absent, the request stays with the requester, which retries when the pages are
 //! present. Its own work item faults in the pages that it sends from and those that a response
 //! accesses; the response stays at the front of `Answers`. The peer's work item faults in the pages
-//! that a request accesses at the peer, and then wakes the requester.
+//! that a request accesses at the peer, and then wakes the requester. A fault may never end, so a peer
+//! that ceases to receive ([`Qp::hears_requests`]) wakes it, too. It arms no timer meanwhile.
 //!
 //! # Locks
 //!
@@ -108,6 +109,8 @@ pub(super) struct Spent {
     pub(super) busy: bool,
     /// A response waits for memory.
     pub(super) parked: bool,
+    /// A request waits for memory of the peer, which wakes this half when it is present.
+    pub(super) peer_faults: bool,
 }
 
 impl Spent {
@@ -220,6 +223,14 @@ impl Qp {
         }
     }
 
+    /// Has a requester on this device that waits for a page fault of this half restarted when the
+    /// token is released: this half does not receive any more.
+    pub(super) fn release_requester(&self, half: &mut RecvHalf) {
+        if core::mem::take(&mut half.requester_waits) {
+            self.recv_wanted.store(1, Relaxed);
+        }
+    }
+
     /// Runs a turn of the receive half inside the requester's turn, for a request or only to fetch
     /// responses. Returns `None` if the half is busy.
     fn visit(
@@ -264,12 +275,14 @@ impl Qp {
             backlog: _,
             delayed_ack: _,
             parked: before,
+            requester_waits,
         } = half;
         let known = match (&request, io.sender.as_ref()) {
             (Some(request), Some(to)) => to.path().addrs().is_answered_by(request.from),
             (Some(_), None) => false,
             (None, _) => true,
         };
+        let has_request = request.is_some();
         let mut request = request.filter(|_| known);
         let mut packet = request.as_ref().map(|request| request.packet);
         if packet.is_some() {
@@ -287,6 +300,9 @@ impl Qp {
         if let Some(packet) = packet {
             // The engine counts other dispositions where they matter.
             parked = engine.on_request(packet, &mut host) == Disposition::Parked;
+        }
+        if has_request {
+            *requester_waits = parked;
         }
         host.drop_packet();
         let progress = engine.poll(&mut host, BUDGET);

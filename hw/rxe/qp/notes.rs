@@ -19,6 +19,8 @@ pub(super) struct Notes {
     pub(super) completed: bool,
     /// The page fault that the half waits for.
     pub(super) fault: Option<Fault>,
+    /// The half waits for a page fault of the peer on the same device, which wakes it.
+    pub(super) peer_faults: bool,
 }
 
 impl Notes {
@@ -37,6 +39,7 @@ impl Notes {
         congested: false,
         completed: false,
         fault: None,
+        peer_faults: false,
     };
 
     /// Returns whether there is nothing to report to consumers.

@@ -14,24 +14,61 @@
 //!                                                                    the request fails
 //! ```
 //!
+//! A fault may never end, so the queue pair does not wait for it when it is destroyed: the work
+//! item belongs to a [`Parking`] of its own, which has a reference to the queue pair only as long as
+//! that may be kicked. [`crate::faults`] decides when the work item runs.
+//!
 //! Context: the work item runs in process context and may sleep for long; the runner of the half
 //! calls everything else.
 
 use super::work;
 use super::Qp;
+use crate::device::Dev;
+use crate::faults::Share;
 use crate::mem::Fault;
+use kernel::list::impl_list_arc_safe;
+use kernel::list::impl_list_item;
+use kernel::list::AtomicTracker;
+use kernel::list::ListLinks;
+use kernel::list::TryNewListArc;
+use kernel::new_work;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
+use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
+use rdma::accounted;
 use rdma::sync::SpinLockIrq;
 
-/// State of one half's wait for memory.
+/// A half of a queue pair.
+#[derive(Clone, Copy)]
+pub(super) enum Half {
+    /// Requester.
+    Send,
+    /// Responder.
+    Recv,
+}
+
+/// The wait of one half for memory; `None` for queue pairs of the kernel, which have no such
+/// memory.
+pub(super) struct Parked(Option<Arc<Parking>>);
+
+/// State of the wait. It may outlive the queue pair.
 #[pin_data]
-pub(super) struct Parking {
+pub(crate) struct Parking {
     #[pin]
     wait: SpinLockIrq<Wait>,
+    #[pin]
+    work: Work<Parking>,
+    #[pin]
+    links: ListLinks,
+    #[pin]
+    listed: AtomicTracker,
+    share: Arc<Share>,
+    /// Keeps the table of regions.
+    dev: Arc<Dev>,
+    half: Half,
 }
 
 struct Wait {
@@ -41,25 +78,64 @@ struct Wait {
     served: Option<Fault>,
     /// A fault that could not be resolved.
     refused: Option<Fault>,
+    /// The queue pair, if the work item is to kick it.
+    waiter: Option<Arc<Qp>>,
+    /// The work item was submitted and has not ended.
+    submitted: bool,
+    /// The queue pair is being destroyed.
+    abandoned: bool,
 }
 
-impl Parking {
-    /// Creates a state without a wait.
-    pub(super) fn new() -> impl PinInit<Self> {
+kernel::impl_has_work! {
+    impl HasWork<Parking> for Parking { self.work }
+}
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Parking { tracked_by listed: AtomicTracker; }
+}
+impl_list_item! {
+    impl ListItem<0> for Parking { using ListLinks { self.links }; }
+}
+
+impl Parked {
+    /// Creates the state of a half without a wait. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(share: Option<&Arc<Share>>, dev: &Arc<Dev>, half: Half) -> Result<Self> {
+        let Some(share) = share else {
+            return Ok(Self(None));
+        };
         let none = Wait {
             wanted: None,
             served: None,
             refused: None,
+            waiter: None,
+            submitted: false,
+            abandoned: false,
         };
-        pin_init!(Self {
-            wait <- rdma::new_spinlock_irq!(none, "rxe::qp::Parking::wait"),
-        })
+        let parking = Arc::pin_init(
+            pin_init!(Parking {
+                wait <- rdma::new_spinlock_irq!(none, "rxe::qp::Parking::wait"),
+                work <- new_work!("rxe::qp::Parking::work"),
+                links <- ListLinks::new(),
+                listed <- AtomicTracker::new(),
+                share: share.clone(),
+                dev: dev.clone(),
+                half,
+            }),
+            accounted::GFP,
+        )?;
+        Ok(Self(Some(parking)))
     }
 
     /// Returns whether to wait for these pages. Returns `false` once for a fault that could not be
     /// resolved; a later request may try again.
     pub(super) fn is_hopeful(&self, fault: Option<Fault>) -> bool {
-        let mut wait = self.wait.lock();
+        let Self(Some(parking)) = self else {
+            return false;
+        };
+        let mut wait = parking.wait.lock();
         if fault.is_some() && wait.refused == fault {
             wait.refused = None;
             return false;
@@ -67,34 +143,90 @@ impl Parking {
         fault.is_some()
     }
 
-    /// Returns whether the work item must be queued for these pages. Not needed if it is resolving
-    /// this very fault or has reported its failure.
-    fn want(&self, fault: Fault) -> bool {
-        let mut wait = self.wait.lock();
-        if [wait.served, wait.refused].contains(&Some(fault)) {
-            return false;
+    /// Submits the fault that the half of `qp` waits for, unless the work item is resolving this
+    /// very fault or has reported its failure.
+    fn wait_for(&self, qp: ArcBorrow<'_, Qp>, fault: Fault) {
+        let Self(Some(parking)) = self else {
+            return;
+        };
+        let submit = {
+            let mut wait = parking.wait.lock();
+            if wait.abandoned || [wait.served, wait.refused].contains(&Some(fault)) {
+                return;
+            }
+            wait.wanted = Some(fault);
+            if !wait.submitted {
+                wait.waiter = Some(qp.into());
+            }
+            !core::mem::replace(&mut wait.submitted, true)
+        };
+        // A submitted work item finds this fault; a running one will be submitted again.
+        if submit {
+            Share::submit(parking.share.as_arc_borrow(), parking.clone());
         }
-        wait.wanted = Some(fault);
-        true
     }
 
-    /// Resolves the wanted fault. May sleep.
-    fn serve(&self, memory: &crate::mem::Memory) {
+    /// Gives up the wait, for good: the half is not kicked any more, except by a work item that
+    /// ends now. Does not wait for a fault that runs. The half must not run any more.
+    pub(super) fn abandon(&self) {
+        let Self(Some(parking)) = self else {
+            return;
+        };
+        let waiter = {
+            let mut wait = parking.wait.lock();
+            wait.abandoned = true;
+            wait.wanted = None;
+            wait.waiter.take()
+        };
+        // The caller has another reference.
+        drop(waiter);
+        drop(parking.share.withdraw(parking));
+    }
+}
+
+impl Parking {
+    /// Returns whether it is a fault of the context that has this share.
+    pub(crate) fn is_of(&self, share: &Share) -> bool {
+        core::ptr::eq(&*self.share, share)
+    }
+}
+
+impl WorkItem for Parking {
+    type Pointer = Arc<Parking>;
+
+    fn run(this: Arc<Parking>) {
         let wanted = {
-            let mut wait = self.wait.lock();
+            let mut wait = this.wait.lock();
             wait.served = wait.wanted.take();
             wait.served
         };
-        if let Some(fault) = wanted {
-            let refused = match memory.fault_in(&fault, true) {
-                Ok(()) => None,
-                // Transient: the half retries and faults again.
-                Err(error) if error == EBUSY || error == EAGAIN => None,
-                Err(_) => Some(fault),
-            };
-            let mut wait = self.wait.lock();
+        let refused = wanted.filter(|fault| match this.dev.memory.fault_in(fault, true) {
+            Ok(()) => false,
+            // Transient: the half retries and faults again.
+            Err(error) => error != EBUSY && error != EAGAIN,
+        });
+        let (waiter, again) = {
+            let mut wait = this.wait.lock();
             wait.served = None;
             wait.refused = refused;
+            wait.submitted = wait.wanted.is_some();
+            match wait.submitted {
+                true => (wait.waiter.clone(), true),
+                false => (wait.waiter.take(), false),
+            }
+        };
+        Share::ended(this.share.as_arc_borrow());
+        if again {
+            Share::submit(this.share.as_arc_borrow(), this.clone());
+        }
+        let Some(qp) = waiter else { return };
+        match this.half {
+            Half::Send => Qp::kick_send(qp.as_arc_borrow(), work::PACKETS | work::POLL),
+            Half::Recv => {
+                // The waiter may be a requester on this device.
+                qp.recv_wanted.store(1, Relaxed);
+                Qp::kick_recv(qp.as_arc_borrow(), work::PACKETS | work::POLL);
+            }
         }
     }
 }
@@ -103,19 +235,7 @@ impl WorkItem<2> for Qp {
     type Pointer = Arc<Qp>;
 
     fn run(this: Arc<Qp>) {
-        this.send_parking.serve(&this.dev.memory);
         Qp::kick_send(this.as_arc_borrow(), work::PACKETS | work::POLL);
-    }
-}
-
-impl WorkItem<3> for Qp {
-    type Pointer = Arc<Qp>;
-
-    fn run(this: Arc<Qp>) {
-        this.recv_parking.serve(&this.dev.memory);
-        // The waiter may be a requester on this device.
-        this.recv_wanted.store(1, Relaxed);
-        Qp::kick_recv(this.as_arc_borrow(), work::PACKETS | work::POLL);
     }
 }
 
@@ -123,22 +243,17 @@ impl Qp {
     /// Schedules the send half in process context, where it competes with other tasks for the CPU.
     /// Any context.
     pub(super) fn serve_later(this: ArcBorrow<'_, Self>) {
-        // If the work item is queued already, it will run. It need not have a fault to resolve.
+        // A work item that is already queued suffices.
         let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 2>(this.into());
     }
 
     /// Schedules the resolution of the fault that the send half waits for.
     pub(super) fn await_send(this: ArcBorrow<'_, Self>, fault: Fault) {
-        if this.send_parking.want(fault) {
-            // A queued work item finds this fault; a running one will run again.
-            let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 2>(this.into());
-        }
+        this.send_parking.wait_for(this, fault);
     }
 
     /// Schedules the resolution of the fault that the receive half waits for.
     pub(super) fn await_recv(this: ArcBorrow<'_, Self>, fault: Fault) {
-        if this.recv_parking.want(fault) {
-            let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 3>(this.into());
-        }
+        this.recv_parking.wait_for(this, fault);
     }
 }

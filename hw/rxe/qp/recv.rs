@@ -57,6 +57,8 @@ pub(super) struct RecvHalf {
     pub(super) parked: Option<RxPacket>,
     /// State of the delayed acknowledgment.
     pub(super) delayed_ack: DelayedAck,
+    /// The requester on this device waits for a page fault of this half.
+    pub(super) requester_waits: bool,
 }
 
 /// Source of receive requests.
@@ -107,6 +109,7 @@ impl RecvHalf {
             backlog: None,
             parked: None,
             delayed_ack: DelayedAck::new(),
+            requester_waits: false,
         }
     }
 }

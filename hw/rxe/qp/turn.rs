@@ -129,8 +129,8 @@ fn verdict(progress: Progress, more: bool, notes: &Notes, retry_later: impl FnOn
     match progress {
         Progress::Idle => Turn::Done,
         Progress::More if !notes.congested => Turn::Later(work::POLL),
-        // The half is woken when the memory is present.
-        Progress::Blocked if notes.fault.is_some() => Turn::Done,
+        // The half is woken when the memory is present, or when the peer gives up.
+        Progress::Blocked if notes.fault.is_some() || notes.peer_faults => Turn::Done,
         Progress::More | Progress::Blocked => {
             retry_later(BLOCKED_RETRY);
             Turn::Done
@@ -291,6 +291,7 @@ impl Qp {
             Self::converse(engine, &mut host, now, left.max(1))
         };
         let waits = parked.is_some() || host.has_answers();
+        let peer_faults = host.spent.peer_faults && !host.spent.busy;
         if this.ack_waits.load(Relaxed) && host.has_company() {
             Self::piggyback_ack(this, &mut host);
         }
@@ -302,6 +303,7 @@ impl Qp {
             this.dev.holders.let_go(this.pd, this.number);
         }
         *completed |= notes.completed;
+        notes.peer_faults = peer_faults;
         if let Some(fault) = notes.fault {
             Self::await_send(this, fault);
         }
@@ -344,6 +346,7 @@ impl Qp {
             backlog,
             parked,
             delayed_ack,
+            requester_waits: _,
         } = half;
         let mut notes = Notes::NONE;
         let mut host = io.host(&this, &mut notes);

@@ -6,7 +6,8 @@ use super::attr::copy_cap;
 use super::attr::Attr;
 use super::attr::Peer;
 use super::datagram::Destinations;
-use super::park::Parking;
+use super::park::Half;
+use super::park::Parked;
 use super::post::Posts;
 use super::recv::RecvHalf;
 use super::recv::Source;
@@ -38,6 +39,7 @@ use kernel::new_work;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
+use rdma::accounted;
 use rdma::hrtimer::Pause;
 use rdma::new_spinlock_irq;
 use rdma::new_timer;
@@ -132,11 +134,9 @@ impl QpObject {
         let slot = match kind {
             QpType::Gsi => dev
                 .qps
-                .reserve_exact(1, GFP_KERNEL_ACCOUNT)
+                .reserve_exact(1, accounted::GFP)
                 .map_err(|_| EINVAL)?,
-            QpType::Rc | QpType::Uc | QpType::Ud => {
-                dev.qps.reserve(limits::QPN, GFP_KERNEL_ACCOUNT)?
-            }
+            QpType::Rc | QpType::Uc | QpType::Ud => dev.qps.reserve(limits::QPN, accounted::GFP)?,
         };
         let number = slot.id();
 
@@ -211,6 +211,9 @@ impl QpObject {
         };
         let known = Attr::new(copy_cap(&cap), attr.signals_all(), 1);
         let tag = dev.tag();
+        let faults = user::faults(udata);
+        let send_parking = Parked::new(faults, &dev, Half::Send)?;
+        let recv_parking = Parked::new(faults, &dev, Half::Recv)?;
         let for_qp = dev.clone();
         let core = Arc::pin_init(
             pin_init!(Qp {
@@ -253,12 +256,11 @@ impl QpObject {
                 gap: Atomic::new(0),
                 send_pump <- new_work!("rxe::Qp::send_pump"),
                 recv_pump <- new_work!("rxe::Qp::recv_pump"),
-                send_parking <- Parking::new(),
-                recv_parking <- Parking::new(),
-                send_fault <- new_work!("rxe::Qp::send_fault"),
-                recv_fault <- new_work!("rxe::Qp::recv_fault"),
+                send_parking,
+                recv_parking,
+                send_later <- new_work!("rxe::Qp::send_later"),
             }),
-            GFP_KERNEL_ACCOUNT,
+            accounted::GFP,
         )?;
         new.set_qp_num(number);
         *attr.cap_mut() = cap;

@@ -30,6 +30,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::SpinLock;
 use kernel::sync::UniqueArc;
+use rdma::accounted;
 use rdma::shared_ring::SharedBuf;
 
 /// Cache of ring memory of a user context.
@@ -50,7 +51,7 @@ impl Store {
             pin_init!(Self {
                 shelf <- new_spinlock!(Shelf::new(), "rxe::Store::shelf"),
             }),
-            GFP_KERNEL_ACCOUNT,
+            accounted::GFP,
         )
     }
 

@@ -19,6 +19,7 @@ use super::RingBuf;
 use crate::mem::{Batch, Cursor, Fill, MemError, Room, Sge};
 use crate::proto::{RecvFetch, SendFetch};
 use kernel::prelude::*;
+use rdma::accounted;
 use zerocopy::IntoBytes;
 
 /// A send queue.
@@ -373,7 +374,7 @@ impl RecvBuffers {
     /// `ENOMEM`.
     pub(crate) fn new(max_sge: usize) -> Result<Self> {
         Ok(Self {
-            list: KVec::from_elem(Sge::default(), max_sge, GFP_KERNEL_ACCOUNT)?,
+            list: KVec::from_elem(Sge::default(), max_sge, accounted::GFP)?,
             count: 0,
             cursor: Cursor::START,
         })

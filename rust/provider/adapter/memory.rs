@@ -9,6 +9,7 @@
 
 use super::create;
 use super::Adapter;
+use crate::accounted;
 use crate::bindings::*;
 use crate::provider::attr::*;
 use crate::provider::object::*;
@@ -16,7 +17,6 @@ use crate::provider::unsupported;
 use crate::provider::Provider;
 use crate::udata::Udata;
 use core::mem::MaybeUninit;
-use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::alloc::flags::__GFP_ZERO;
 use kernel::alloc::KBox;
 use kernel::error::code::EINVAL;
@@ -70,7 +70,7 @@ impl<P: Provider> Adapter<P> {
     /// Allocates memory for a region of the protection domain `pd`.
     fn mr_memory(pd: *mut ib_pd) -> Result<MrMemory<P>> {
         // INVARIANT: Zeroed here; the two fields are set below.
-        let memory = MrMemory(KBox::<Mr<P>>::new_uninit(GFP_KERNEL_ACCOUNT | __GFP_ZERO)?);
+        let memory = MrMemory(KBox::<Mr<P>>::new_uninit(accounted::GFP | __GFP_ZERO)?);
         let c = memory.as_raw();
         // SAFETY: The memory is new and zeroed; (live) for the protection domain.
         unsafe {

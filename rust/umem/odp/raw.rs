@@ -3,6 +3,7 @@
 //! The core's `struct ib_umem_odp`, for both types of on-demand memory.
 
 use super::pages::Found;
+use crate::accounted;
 use crate::bindings;
 use crate::provider::Access;
 use crate::provider::RegionMask;
@@ -11,6 +12,7 @@ use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
+use kernel::mm::Mm;
 use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -19,7 +21,7 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// It owns the umem.
+/// It owns the umem, which has a reference to the memory of its device (`helpers/odp.c`).
 pub(super) struct Owned(pub(super) NonNull<bindings::ib_umem_odp>);
 
 impl Owned {
@@ -80,9 +82,15 @@ pub(super) unsafe fn bring(
     let at = start.checked_add(bytes(wanted.start)?).ok_or(EFAULT)?;
     // Not `len` of the range, which panics if the two values of `size_hint` differ.
     let len = bytes(wanted.end.saturating_sub(wanted.start))?;
-    // SAFETY: The umem is valid and not implicit (contract of this function). The function checks
-    // the range.
-    to_result(unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) })?;
+    // SAFETY: The umem is valid and not implicit (contract of this function). Its notifier has a
+    // reference to the `mm`.
+    let mm = unsafe { Mm::from_raw((*umem).umem.owning_mm) };
+    // Page tables, for instance, are charged as if the process had faulted the pages in.
+    to_result(accounted::charged_to(mm, || {
+        // SAFETY: The umem is valid and not implicit (contract of this function). The function
+        // checks the range.
+        unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) }
+    }))?;
     let (mut came, mut all) = (0usize, true);
     for index in wanted {
         // SAFETY: The range was accepted, so the core's list has an entry for each of its pages,

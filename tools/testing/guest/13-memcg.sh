@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 120
+# limit: 240
 # The memory cgroup: memory that a user causes the driver to take is charged to the user. At
 # the limit the user gets ENOMEM: nobody is killed, and others go on.
 . ./ktap.sh
@@ -8,7 +8,7 @@
 root=/tmp/memcg
 group=$root/rdma-test
 
-in_group() { (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE)) python3 ./memcg.py "$group" "$@"); }
+in_group() { (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE * ${PATIENCE:-1})) python3 ./memcg.py "$group" "$@"); }
 events() { grep -E '^(oom|oom_kill) ' $group/memory.events; }
 # refused WHAT: WHAT fails with ENOMEM at the limit, and the OOM killer is not called.
 refused() {
@@ -23,9 +23,34 @@ refused() {
     echo "$before, after: $(events)"
     [ "$(events)" = "$before" ]
 }
+# charges KB WORD COMMAND...: COMMAND, in the group, charges so much kernel memory between its first
+# line of output, after which it is given a line, and the one with WORD.
+charges() {
+    local kb=$1 word=$2 before after runs
+    shift 2
+    rm -f /tmp/memcg.in /tmp/memcg.out
+    mkfifo /tmp/memcg.in
+    (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE * ${PATIENCE:-1})) "$@") </tmp/memcg.in >/tmp/memcg.out 2>&1 &
+    runs=$!
+    exec 9>/tmp/memcg.in
+    wait_until 30 grep -q . /tmp/memcg.out
+    before=$(kernel_memory)
+    echo >&9
+    wait_until 60 grep -q "$word" /tmp/memcg.out || { cat /tmp/memcg.out; return 1; }
+    after=$(kernel_memory)
+    echo >&9
+    exec 9>&-
+    wait $runs
+    cat /tmp/memcg.out
+    echo "charged: $(((after - before) / 1024)) KiB, expected: $kb"
+    [ $(((after - before) / 1024)) -ge "$kb" ]
+}
+# objects KIND N KB: so many objects charge so much kernel memory.
+objects() { charges "$3" made objects rxe1 "$(gid 1 10.0.1.1)" "$1" "$2"; }
+kernel_memory() { sed -n 's/^kernel //p' $group/memory.stat; }
 # Freed memory leaves the count with some delay: it is counted in batches.
 given_back() {
-    for _ in $(seq $((300 * SCALE))); do
+    for _ in $(seq $((300 * SCALE * ${PATIENCE:-1}))); do
         if [ "$(cat $group/memory.current)" -lt $((16 << 20)) ]; then return; fi
         echo 32M >$group/memory.reclaim 2>/dev/null || :
         sleep 0.1
@@ -49,8 +74,14 @@ else
     check "the largest queue pair" refused largest
     check "many queue pairs" refused many
     check "the largest shared receive queue" refused srq
-    check "a large region on demand" refused odp
     check "the memory comes back" given_back
+    check "pages of a region on demand, which a worker brings" charges 12000 touched odp rxe1 "$(gid 1 10.0.1.1)" touch 1024
+    check "5000 address handles" objects ah 5000 1000
+    check "5000 protection domains" objects pd 5000 1000
+    check "5000 regions" objects mr 5000 1000
+    check "5000 windows" objects mw 5000 1000
+    check "500 small queue pairs" objects qp 500 1000
+    check "all memory comes back" given_back
     check "others still work" verify_pair 30 -r 3
     check "a small queue pair can be made in the group" in_group small
     check "the OOM killer was not called at all" bash -c "! dmesg | grep -E 'Memory cgroup out of memory|Out of memory:|oom-kill:'"

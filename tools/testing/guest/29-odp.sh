@@ -37,7 +37,7 @@ else
 fi
 # Debug kernels delay the reuse of freed memory.
 if ours rdma_rxe; then
-    words+=" implicit"
+    words+=" implicit large"
     if [ "$SCALE" = 1 ]; then words+=" count"; fi
 fi
 # shellcheck disable=SC2086

@@ -3,10 +3,9 @@
 
 charged: a queue pair with rings and private storage of more than 24 MiB; at least so much is
 added to memory.current. small: a queue pair of ordinary size. refused: makes WHAT (largest,
-many, srq, odp) until that is refused, which must be with ENOMEM.
+many, srq) until that is refused, which must be with ENOMEM.
 """
 
-import ctypes
 import errno
 import re
 import sys
@@ -40,21 +39,6 @@ class Maker:
         for _ in range(2):
             self.made.append(SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=(1 << 20) - 1, max_sge=27))))
 
-    def odp(self):
-        """Registers 64 GiB of reserved addresses: the list of its pages takes 144 MiB."""
-        length = 64 << 30
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.mmap.restype = ctypes.c_void_p
-        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
-        # PROT_READ | PROT_WRITE; MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
-        address = libc.mmap(None, length, 3, 0x4022, -1, 0)
-        if address == ctypes.c_void_p(-1).value:
-            raise SystemExit(f"mmap: errno {ctypes.get_errno()}")
-        from pyverbs.mr import MR
-
-        access = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_ON_DEMAND
-        self.made.append(MR(self.pd, length, access, address=address))
-
 
 def current(group):
     with open(f"{group}/memory.current", encoding="ascii") as f:
@@ -65,7 +49,6 @@ def refused(maker, what):
     makes = {
         "largest": lambda: maker.qp(1 << 20, 32),
         "srq": maker.srq,
-        "odp": maker.odp,
         # Large ones: near the limit a page fault of this process must still succeed.
         "many": lambda: [maker.qp((1 << 14) - 1, 32) for _ in range(1000)],
     }[what]

@@ -12,6 +12,7 @@ use crate::edge::unsupported;
 use crate::object::rwq_table::RwqTable;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::edge::object::Owned;
 use rdma::edge::object::Use;
@@ -38,9 +39,9 @@ pub(crate) fn create<'a>(
     if 1_usize.checked_shl(log_size) != Some(of.len()) {
         return Err(EINVAL);
     }
-    let mut queues = Queues::with_capacity(of.len(), GFP_KERNEL)?;
+    let mut queues = Queues::with_capacity(of.len(), accounted::GFP)?;
     for queue in of {
-        queues.push(queue.raw(), GFP_KERNEL)?;
+        queues.push(queue.raw(), accounted::GFP)?;
     }
     let array = queues.as_mut_ptr();
     let mut attr = bindings::ib_rwq_ind_table_init_attr {

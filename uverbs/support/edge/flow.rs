@@ -6,6 +6,7 @@
 use core::marker::PhantomData;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::edge::object::Use;
 use rdma::edge::object::UseCount;
@@ -26,8 +27,8 @@ pub(crate) struct Resources {
 impl Resources {
     /// Without objects, with room for `room`.
     pub(crate) fn new(room: usize) -> Result<KBox<Self>> {
-        let uses = KVec::with_capacity(room, GFP_KERNEL)?;
-        Ok(KBox::new(Self { room, uses }, GFP_KERNEL)?)
+        let uses = KVec::with_capacity(room, accounted::GFP)?;
+        Ok(KBox::new(Self { room, uses }, accounted::GFP)?)
     }
 
     /// Whether another object fits.

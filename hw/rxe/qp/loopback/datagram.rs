@@ -137,6 +137,7 @@ impl Qp {
             backlog,
             delayed_ack: _,
             parked,
+            requester_waits: _,
         } = half;
         // Packets that arrived earlier come first. Whoever queued them runs the half.
         if parked.is_some() || backlog.is_some() || this.requests.len() != 0 {

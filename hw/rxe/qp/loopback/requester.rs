@@ -104,6 +104,7 @@ impl Qp {
         left: u32,
     ) -> Progress {
         loop {
+            host.spent.peer_faults = false;
             let progress = engine.poll(at, host, left);
             let heard = host.hear(engine, at);
             if host.spent.busy || host.spent.parked {
@@ -211,11 +212,11 @@ impl<'a> SendWorld<'a> {
         };
         link.owed = owed;
         if parked {
-            // If the peer's memory is absent, the peer wakes this half when it is present.
-            return Err(match failed {
-                Some(error) => self.refused(error),
-                None => TxError::Blocked,
-            });
+            if let Some(error) = failed {
+                return Err(self.refused(error));
+            }
+            self.spent.peer_faults = true;
+            return Err(TxError::Blocked);
         }
         self.spent.add(len);
         Ok(())

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * odp DEVICE GID-INDEX [implicit] [huge] [count]: memory on demand. What is not there must
+ * odp DEVICE GID-INDEX [implicit] [huge] [large] [count]: memory on demand. What is not there must
  * come, what cannot come must fail the request that wants it, and advice must do what it
  * says; then the same of regions of the whole address space, which the device must have if
  * "implicit" is said and must refuse otherwise; what those cost the kernel, if "count" is
- * said; and of huge pages, which must be there if "huge" is said. Prints "ok NAME" or
- * "not ok NAME: why" per case.
+ * said; of very large regions, if "large" is said; and of huge pages, which must be there if
+ * "huge" is said. Prints "ok NAME" or "not ok NAME: why" per case. With "touch N" instead, it reads
+ * a page in each of N places, between two lines of input.
  */
 #include "loop.h"
 #include "result.h"
@@ -17,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 
 enum { PAGE = 4096, PAGES = 64, LEN = PAGE * PAGES };
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
@@ -535,6 +537,143 @@ static void implicit(struct loop *l, const char *device, int count)
 	prefix = "";
 }
 
+static long cpu_ms(void)
+{
+	struct timespec t;
+
+	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+		loop_die("clock");
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static long kernel_kilobytes(void)
+{
+	return kilobytes("/proc/meminfo", "SUnreclaim:") + kilobytes("/proc/meminfo", "VmallocUsed:");
+}
+
+/* A region of very much memory, of which little is ever used: only that costs something. */
+static void large(struct loop *l, int count)
+{
+	enum { READ = IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, CHUNKS = 6000 };
+	const size_t len = 64ul << 30, first = 100;
+	const uint64_t iova = 0x5000000000ul + first;
+	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int wrong = 0;
+
+	if (p == MAP_FAILED)
+		loop_die("mmap of 64 GiB");
+	madvise(p, len, MADV_NOHUGEPAGE);
+	prefix = "64 GiB: ";
+	long before = kernel_kilobytes(), began = cpu_ms();
+	struct ibv_mr *mr = ibv_reg_mr_iova(l->pd, p + first, len - 2 * first, iova, ALL | IBV_ACCESS_ON_DEMAND);
+	long took = cpu_ms() - began, cost = kernel_kilobytes() - before;
+	result("registration", mr ? 0 : errno, 0);
+	if (!mr)
+		return;
+	result("... takes no time", took > 50 ? took : 0, 0);
+	if (count)
+		result("... costs nothing", cost > 2000 ? cost : 0, 0);
+
+	/* All of the memory, with the first byte at iova. */
+	static const size_t at[] = { 0, 1, CHUNK - 300, (17ul << 30) - 5000, (63ul << 30) + 12345 };
+	loop_connect(l, ALL);
+	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
+		memset(l->buf, i + 1, LEN);
+		wrong += request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, (void *)(iova + at[i]), mr, 9000) != 0;
+		wrong += memcmp(p + first + at[i], l->buf, 9000) != 0;
+		wrong += request(l, IBV_WR_RDMA_READ, l->buf + LEN, l->mr, (void *)(iova + at[i]), mr, 9000) != 0;
+		wrong += memcmp(l->buf + LEN, l->buf, 9000) != 0;
+	}
+	result("writes and reads", wrong, 0);
+	uint64_t last = iova + len - 2 * first - 8;
+	result("write to the last bytes", request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, (void *)last, mr, 8), 0);
+	result("... puts them there", memcmp(p + len - first - 8, l->buf, 8) || p[len - first], 0);
+	/* The key is local, too. */
+	memset(p + (5ul << 30), 0x3c, 3 * PAGE);
+	struct ibv_mr *from = mr;
+	result("write from it", request(l, IBV_WR_RDMA_WRITE, (void *)(iova - first + (5ul << 30)), from, l->buf, l->mr, 3 * PAGE), 0);
+	result("... finds it", memcmp(l->buf, p + (5ul << 30), 3 * PAGE), 0);
+	result("write beyond it", request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, (void *)(last + 1), mr, 8), IBV_WC_REM_ACCESS_ERR);
+	loop_disconnect(l);
+	loop_connect(l, ALL);
+	result("write before it", request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, (void *)(iova - 1), mr, 8), IBV_WC_REM_ACCESS_ERR);
+	loop_disconnect(l);
+	loop_connect(l, ALL);
+	munmap(p + (3ul << 30), PAGE);
+	result("write to what is unmapped", request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, (void *)(iova - first + (3ul << 30)), mr, 8),
+	       IBV_WC_REM_ACCESS_ERR);
+	loop_disconnect(l);
+
+	wrong = 0;
+	began = cpu_ms();
+	for (size_t i = 0; i < CHUNKS; i++)
+		wrong += advise(l, READ, 1, (void *)(iova + i * CHUNK), PAGE, mr->lkey) != 0;
+	long brought = cpu_ms() - began;
+	result("thousands of places that are used, and one that is unmapped", wrong, 1);
+	cost = kernel_kilobytes() - before;
+	if (count) {
+		result("... cost something", cost > 40000, 1);
+		result("... and not more than they must", cost > 90000 ? cost : 0, 0);
+	}
+	began = cpu_ms();
+	if (ibv_dereg_mr(mr))
+		loop_die("dereg");
+	took = cpu_ms() - began;
+	printf("# %d places: %ld ms to fault them in, %ld ms to end the region\n", CHUNKS, brought, took);
+	/* Whatever the speed of the machine. */
+	result("its end takes no longer than the faults", took > brought ? took : 0, 0);
+	cost = kernel_kilobytes() - before;
+	if (count)
+		result("... and gives all back", cost > 6000 ? cost : 0, 0);
+	munmap(p, len);
+
+	/* Many such regions, of which nothing is used. */
+	enum { REGIONS = 400 };
+	static struct ibv_mr *many[REGIONS];
+	p = mmap(NULL, 1ul << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		loop_die("mmap of 1 GiB");
+	prefix = "400 regions of 1 GiB: ";
+	before = kernel_kilobytes();
+	wrong = 0;
+	for (int i = 0; i < REGIONS; i++)
+		wrong += !(many[i] = ibv_reg_mr(l->pd, p, 1ul << 30, ALL | IBV_ACCESS_ON_DEMAND));
+	result("registration", wrong, 0);
+	cost = kernel_kilobytes() - before;
+	if (count)
+		result("... costs nothing", cost > 4000 ? cost : 0, 0);
+	began = cpu_ms();
+	for (int i = 0; i < REGIONS; i++)
+		if (many[i] && ibv_dereg_mr(many[i]))
+			loop_die("dereg");
+	took = cpu_ms() - began;
+	result("their end takes not long", took > 2000 ? took : 0, 0);
+	munmap(p, 1ul << 30);
+	prefix = "";
+}
+
+/* Reads a page in each of so many chunks by RDMA, so that a worker faults it in; then waits. */
+static void touch(struct loop *l, int chunks)
+{
+	size_t len = (size_t)chunks * CHUNK;
+	unsigned char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct ibv_mr *mr = p == MAP_FAILED ? NULL : ibv_reg_mr(l->pd, p, len, ALL | IBV_ACCESS_ON_DEMAND);
+
+	if (!mr)
+		loop_die("reg_mr on demand");
+	madvise(p, len, MADV_NOHUGEPAGE);
+	loop_connect(l, ALL);
+	puts("registered");
+	fflush(stdout);
+	getchar();
+	for (int i = 0; i < chunks; i++)
+		if (request(l, IBV_WR_RDMA_READ, l->buf, l->mr, p + i * CHUNK, mr, 8))
+			loop_die("read");
+	puts("touched");
+	fflush(stdout);
+	getchar();
+}
+
 /* Huge pages, whichever way the region gets at them. */
 
 static void huge_pages(struct loop *l, const char *name, struct ibv_mr *mr, unsigned char *p, int demanded, size_t page)
@@ -609,6 +748,10 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return 2;
 	loop_open(&l, argv[1], atoi(argv[2]));
+	if (argc == 5 && said(argc, argv, "touch")) {
+		touch(&l, atoi(argv[4]));
+		return 0;
+	}
 	registration(&l);
 	comes(&l);
 	comes_not(&l);
@@ -618,7 +761,9 @@ int main(int argc, char **argv)
 		huge(&l, said(argc, argv, "implicit"));
 	if (said(argc, argv, "implicit"))
 		implicit(&l, argv[1], said(argc, argv, "count"));
-	else
+	if (said(argc, argv, "large"))
+		large(&l, said(argc, argv, "count"));
+	if (!said(argc, argv, "implicit"))
 		result("the whole address space is refused",
 		       !!ibv_reg_mr(l.pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND), 0);
 	loop_close(&l);

@@ -54,21 +54,23 @@ struct Memory(NonNull<bindings::ib_umem_odp>);
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: The memory is owned.
-        unsafe { bindings::rdma_helper_odp_release(self.0.as_ptr()) };
+        unsafe { bindings::ib_umem_odp_release(self.0.as_ptr()) };
     }
 }
 
 impl Memory {
+    // Not by the helpers, which take a reference to the device: this one is no object of the driver
+    // model.
     fn whole(device: &mut bindings::ib_device, access: u32) -> Result<Self> {
         // CAST: Flags, whose sign has no meaning.
         // SAFETY: The tests keep the device longer.
-        let made = unsafe { bindings::rdma_helper_odp_alloc_implicit(device, access as c_int) };
+        let made = unsafe { bindings::ib_umem_odp_alloc_implicit(device, access as c_int) };
         Ok(Self(NonNull::new(from_err_ptr(made)?).ok_or(ENOMEM)?))
     }
 
     fn child(&self, at: usize, len: usize) -> Result<Self> {
         // SAFETY: The tests keep the parent longer, and run in the process.
-        let made = unsafe { bindings::rdma_helper_odp_alloc_child(self.0.as_ptr(), at, len, &OPS) };
+        let made = unsafe { bindings::ib_umem_odp_alloc_child(self.0.as_ptr(), at, len, &OPS) };
         Ok(Self(NonNull::new(from_err_ptr(made)?).ok_or(ENOMEM)?))
     }
 

@@ -8,7 +8,7 @@ use kernel::prelude::*;
 use rdma::provider::Access;
 use rdma::provider::Device;
 use rdma::provider::Provider;
-use rdma::umem::odp::Implicit;
+use rdma::umem::odp::Chunked;
 
 /// A module.
 pub struct Plain;
@@ -26,6 +26,6 @@ rdma::resident_module! { struct LocalModule(Plain); }
 type LocalModule = Plain;
 
 /// All memory.
-pub fn all<P: Provider>(dev: &Device<P>, access: Access) -> Result<Implicit> {
-    Implicit::get(rdma::resident!(), dev, access)
+pub fn all<P: Provider>(dev: &Device<P>, access: Access) -> Result<Chunked> {
+    Chunked::whole(rdma::resident!(), dev, access)
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The whole address space of a process, on demand.
+//! A long range of a process's addresses, or the whole address space, on demand.
 //!
-//! A table of all its pages would be too large. It is divided into chunks, each a child of the
-//! core's umem (`ib_umem_odp_alloc_child`) with its own table, created when a page in it is needed:
+//! A table of all its pages would be large, although few may ever be used. So the memory is divided
+//! into chunks, each a child of the core's umem (`ib_umem_odp_alloc_child`) with its own table,
+//! created when a page in it is needed:
 //!
 //! ```text
 //!   fault_in --- chunk exists? -- no --> child, its table ---> tree <--- with
@@ -14,7 +15,8 @@
 //! ```
 //!
 //! A peer that has the key may name any address. The cost of that is bounded: a chunk is kept only
-//! if the process maps memory in it, and at most [`MOST`] chunks are kept.
+//! if the process maps memory in it, and of a whole address space at most [`MOST`] are kept. Chunks
+//! are charged to the memory cgroup of the process, whichever task faults their pages in.
 //!
 //! # Locks
 //!
@@ -26,14 +28,17 @@
 use super::pages::Pages;
 use super::raw;
 use super::raw::Owned;
+use super::uses;
+use super::uses::Ends;
+use super::uses::Use;
 use super::Absent;
 use super::OnDemand;
 use super::Touch;
+use crate::accounted;
 use crate::bindings;
 use crate::edge::umem::Umem as Fields;
 use crate::edge::View;
-use crate::gate::Gate;
-use crate::gate::Pass;
+use crate::gate::word::Word;
 use crate::module::Resident;
 use crate::new_spinlock_irq;
 use crate::provider::unsupported;
@@ -60,41 +65,43 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 
 /// Size of a chunk: what one entry of the second level of page tables maps.
-const CHUNK: u64 = 2 << 20;
+pub(super) const CHUNK: u64 = 2 << 20;
 /// Pages of a chunk.
 const CHUNK_PAGES: usize = (CHUNK >> PAGE_SHIFT) as usize;
-/// Maximum number of chunks, 4 GiB, with 9 KiB of tables each. It must exceed the longest message,
-/// 2 GiB, which may have to be present as a whole.
+/// Maximum number of chunks of a whole address space, 4 GiB, with 9 KiB of tables each. It must
+/// exceed the longest message, 2 GiB, which may have to be present as a whole.
 const MOST: usize = 2048;
 /// Number of chunks examined to find one that was not used recently.
 const LOOKED_AT: usize = 32;
 
-/// The whole address space of a process, on demand.
+/// Memory of a process on demand, in chunks.
 ///
-/// Call [`Implicit::release`] before dropping it in a context that must not sleep.
+/// Call [`Chunked::release`] before dropping it in a context that must not sleep.
 ///
 /// # Invariants
 ///
-/// While `gate` can be entered or has users, `root` is an implicit `struct ib_umem_odp` that this
-/// owns, of the process with the address space `mm`, to which this owns a reference.
-pub struct Implicit {
+/// Until it has ended ([`Ends`]), `root` is an implicit `struct ib_umem_odp` that this owns, of the
+/// process with the address space `mm`, to which this owns a reference.
+pub struct Chunked {
     root: NonNull<bindings::ib_umem_odp>,
     /// Not an `ARef`: the last reference must not be dropped in a softirq.
     mm: NonNull<Mm>,
-    gate: Pin<KBox<Gate>>,
+    uses: Word,
     released: Atomic<bool>,
     space: Pin<KBox<Space>>,
-    /// End of the process's addresses.
-    end: u64,
+    /// Its addresses.
+    range: Range<u64>,
+    /// Maximum number of chunks.
+    most: usize,
     writable: bool,
     /// The notifiers are the module's code.
     _resident: Resident,
 }
 
 // SAFETY: Any task may release the memory and fault pages in.
-unsafe impl Send for Implicit {}
+unsafe impl Send for Chunked {}
 // SAFETY: Changing data is protected by locks.
-unsafe impl Sync for Implicit {}
+unsafe impl Sync for Chunked {}
 
 /// The existing chunks.
 ///
@@ -139,7 +146,7 @@ struct Entered {
     umem: NonNull<bindings::ib_umem_odp>,
 }
 
-/// Present pages, for [`Implicit::with`].
+/// Present pages, for [`Chunked::with`].
 #[derive(Clone, Copy)]
 pub struct There<'a>(&'a RBTree<u64, Chunk>);
 
@@ -168,8 +175,9 @@ fn by_chunk(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
             return None;
         }
         let number = at / CHUNK;
-        // OVERFLOW: An address of a process, or 2 MiB behind it.
-        let stop = range.end.min(number.wrapping_add(1).wrapping_mul(CHUNK));
+        let stop = range
+            .end
+            .min(number.saturating_add(1).saturating_mul(CHUNK));
         let first = page_in_chunk(at);
         let last = page_in_chunk(stop.wrapping_sub(1));
         at = stop;
@@ -184,7 +192,7 @@ const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifi
     ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
 };
 
-impl Implicit {
+impl Chunked {
     /// Creates on-demand memory from the whole address space of the current process. May sleep.
     /// `resident` is [`resident!()`](crate::resident).
     ///
@@ -192,7 +200,39 @@ impl Implicit {
     ///
     /// `EINVAL` if there is no process, or for invalid flags; `ENOMEM`; `EOPNOTSUPP` if the kernel
     /// does not support on-demand paging.
-    pub fn get<P: Provider>(resident: Resident, dev: &Device<P>, access: Access) -> Result<Self> {
+    pub fn whole<P: Provider>(resident: Resident, dev: &Device<P>, access: Access) -> Result<Self> {
+        Self::get(resident, dev, None, access)
+    }
+
+    /// Creates on-demand memory from `len` bytes at `addr` of the current process. May sleep.
+    /// `resident` is [`resident!()`](crate::resident).
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `len` is zero; `EOVERFLOW` if the end is beyond the address space; those of
+    /// [`Self::whole`].
+    pub fn part<P: Provider>(
+        resident: Resident,
+        dev: &Device<P>,
+        addr: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<Self> {
+        if len == 0 {
+            return Err(EINVAL);
+        }
+        let end = addr.checked_add(len).ok_or(EOVERFLOW)?;
+        end.checked_add(CHUNK).ok_or(EOVERFLOW)?;
+        Self::get(resident, dev, Some(addr..end), access)
+    }
+
+    /// Creates on-demand memory from `range`, or from the whole address space.
+    fn get<P: Provider>(
+        resident: Resident,
+        dev: &Device<P>,
+        range: Option<Range<u64>>,
+        access: Access,
+    ) -> Result<Self> {
         if !OnDemand::is_supported() {
             return Err(unsupported());
         }
@@ -223,26 +263,30 @@ impl Implicit {
             pin_init!(Space {
                 chunks <- new_spinlock_irq!(chunks, "umem::odp::Space::chunks"),
             }),
-            GFP_KERNEL,
+            accounted::GFP,
         )?;
-        let gate = KBox::pin_init(Gate::new(), GFP_KERNEL)?;
+        let (range, most) = match range {
+            Some(range) => (range, usize::MAX),
+            None => (0..u64::try_from(end)?, MOST),
+        };
         // INVARIANT: Established above; the core used the address space of the current process,
         // too.
         Ok(Self {
             root: root.release(),
             mm: ARef::into_raw(mm),
-            gate,
+            uses: Word::new(),
             released: Atomic::new(false),
             space,
-            end: u64::try_from(end)?,
+            range,
+            most,
             writable,
             _resident: resident,
         })
     }
 
-    /// Returns the end of the process's addresses, which begin at zero.
-    pub fn end(&self) -> u64 {
-        self.end
+    /// Returns its addresses, which are those of the process.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
     }
 
     /// Returns whether the device may write to the memory.
@@ -250,14 +294,14 @@ impl Implicit {
         self.writable
     }
 
-    /// Returns whether the range lies within the addresses of a process.
+    /// Returns whether the memory has these bytes.
     pub fn covers(&self, at: u64, len: usize) -> bool {
-        self.range(at, len).is_some()
+        self.within(at, len).is_some()
     }
 
-    fn range(&self, at: u64, len: usize) -> Option<Range<u64>> {
+    fn within(&self, at: u64, len: usize) -> Option<Range<u64>> {
         let end = at.checked_add(u64::try_from(len).ok()?)?;
-        (end <= self.end).then_some(at..end)
+        (at >= self.range.start && end <= self.range.end).then_some(at..end)
     }
 
     /// Calls `f` with the pages of `len` bytes at `at`, writable if `touch` says so. `f` runs under
@@ -273,7 +317,7 @@ impl Implicit {
         touch: Touch,
         f: impl FnOnce(There<'_>) -> R,
     ) -> Result<R, Absent> {
-        let range = self.range(at, len).ok_or(Absent)?;
+        let range = self.within(at, len).ok_or(Absent)?;
         let mut chunks = self.space.chunks.lock();
         if touch != Touch::Nothing {
             for (number, pages) in by_chunk(range) {
@@ -302,17 +346,20 @@ impl Implicit {
         if write && !self.writable {
             return Err(EFAULT);
         }
-        let range = self.range(at, len).ok_or(EFAULT)?;
-        let pass = self.gate.try_enter().ok_or(EINVAL)?;
+        let range = self.within(at, len).ok_or(EFAULT)?;
+        let in_use = Use::of(self).ok_or(EINVAL)?;
         // The core requires that the address space has users until this is done.
-        // SAFETY: Inside the gate, a reference is owned (type invariant).
+        // SAFETY: While this is used it has not ended, so it owns a reference (type invariant).
         let mm = unsafe { self.mm.as_ref() }.mmget_not_zero();
         // Asynchronously: the last user tears the address space down, which waits for our
         // notifiers.
         let mm = MmWithUser::into_mmput_async(mm.ok_or(EFAULT)?);
         let mut came = 0usize;
         for (number, pages) in by_chunk(range) {
-            let entered = self.enter(number, &pass, &mm)?;
+            let entered = match self.space.enter(number) {
+                Some(entered) => entered,
+                None => accounted::charged_to(&mm, || self.create(number, &in_use, &mm))?,
+            };
             // SAFETY: The chunk's umem is valid while it is entered (invariant of `Chunk`), and not
             // implicit.
             let done = unsafe {
@@ -332,25 +379,22 @@ impl Implicit {
                     return Err(EINTR);
                 }
             }
-            if self.gate.is_closed() {
+            if self.uses.is_closed() {
                 return Err(EINVAL);
             }
         }
         Ok(came)
     }
 
-    /// Enters a chunk, which is created if necessary, inside the gate, and while the process's address
-    /// space has a user.
-    fn enter(&self, number: u64, _pass: &Pass<'_>, _mm: &MmWithUserAsync) -> Result<Entered> {
-        if let Some(entered) = self.space.enter(number) {
-            return Ok(entered);
-        }
-        while let Some(victim) = self.space.victim() {
+    /// Creates a chunk and enters it, while this is used and the process's address space has a user.
+    fn create(&self, number: u64, _use: &Use<'_, Self>, _mm: &MmWithUserAsync) -> Result<Entered> {
+        while let Some(victim) = self.space.victim(self.most) {
             self.space.give_back(victim, |_| true);
         }
         let start = usize::try_from(number.checked_mul(CHUNK).ok_or(EFAULT)?)?;
-        // SAFETY: Inside the gate, which `_pass` proves, `root` is valid (type invariant). The operations
-        // are a constant of the module. The address space has a user, `_mm`.
+        // SAFETY: While this is used, which `_use` proves, it has not ended, so `root` is valid
+        // (type invariant). The operations are a constant of the module. The address space has a
+        // user, `_mm`.
         let umem = from_err_ptr(unsafe {
             let size = CHUNK_PAGES * PAGE_SIZE;
             bindings::rdma_helper_odp_alloc_child(self.root.as_ptr(), start, size, OPS)
@@ -365,7 +409,7 @@ impl Implicit {
             busy: 0,
             recent: true,
         };
-        let node = RBTreeNode::new(number, chunk, GFP_KERNEL)?;
+        let node = RBTreeNode::new(number, chunk, accounted::GFP)?;
         let (entered, refused) = self.space.insert(number, node);
         if refused.is_none() {
             // INVARIANT: The chunk in the tree owns it.
@@ -374,33 +418,42 @@ impl Implicit {
         entered.ok_or(EAGAIN)
     }
 
-    /// Releases the memory: no page is present any more, and none will be. May sleep, for example
-    /// until a concurrent `fault_in` has returned; a second call does not.
+    /// Releases the memory: no more pages become present. Pages that are present, and the memory
+    /// itself, are released at once if no `fault_in` runs, otherwise when the last of them ends, for
+    /// which this does not wait. May sleep; a second call does not.
     pub fn release(&self) {
-        if self.released.xchg(true, Full) {
-            return;
-        }
-        self.gate.close_and_wait();
-        while let Some(first) = self.space.first() {
-            self.space.give_back(first, |_| true);
-        }
-        // SAFETY: Both were owned until the gate closed (type invariant), which happens once. All
-        // children are released.
-        unsafe {
-            bindings::rdma_helper_odp_release(self.root.as_ptr());
-            drop(ARef::from_raw(self.mm));
+        if !self.released.xchg(true, Full) {
+            uses::close(self);
         }
     }
 
     /// See [`Umem::check_rereg`](crate::umem::Umem::check_rereg).
     pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
-        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // SAFETY: Inside the gate, `root` is valid (type invariant).
+        let _use = Use::of(self).ok_or(EINVAL)?;
+        // SAFETY: While this is used it has not ended, so `root` is valid (type invariant).
         unsafe { raw::check_rereg(self.root, mask, access) }
     }
 }
 
-impl Drop for Implicit {
+impl Ends for Chunked {
+    fn uses(&self) -> &Word {
+        &self.uses
+    }
+
+    unsafe fn end(&self) {
+        while let Some(first) = self.space.first() {
+            self.space.give_back(first, |_| true);
+        }
+        // SAFETY: Both were owned until now (type invariant), and this is called once (contract of
+        // this function). All children are released.
+        unsafe {
+            bindings::rdma_helper_odp_release(self.root.as_ptr());
+            drop(ARef::from_raw(self.mm));
+        }
+    }
+}
+
+impl Drop for Chunked {
     fn drop(&mut self) {
         self.release();
     }
@@ -451,10 +504,10 @@ impl Space {
         chunks.enter(number)
     }
 
-    /// Enters a chunk to be released, if there are too many chunks and one without users is found.
-    fn victim(&self) -> Option<Entered> {
+    /// Enters a chunk to be released, if there are `most` chunks and one without users is found.
+    fn victim(&self, most: usize) -> Option<Entered> {
         let mut chunks = self.chunks.lock();
-        if chunks.count < MOST {
+        if chunks.count < most {
             return None;
         }
         let mut found = None;

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Page faults of on-demand memory: how many run at a time, and whose.
+//!
+//! A fault sleeps as long as the file system takes that has the page, which may be for ever: a file
+//! system may be frozen, a server may not answer. Nobody can end such a fault. So that one user's
+//! faults do not stop everybody's:
+//!
+//! * faults run on a workqueue of this module, not on one that others need;
+//! * of a user context, at most [`PER_CONTEXT`] run at a time, and of all contexts of a user, at
+//!   most [`PER_USER`]. The others wait, in order of arrival within their context; a user's
+//!   contexts take turns;
+//! * nobody waits for a fault that runs: an object whose fault runs is destroyed without it
+//!   ([`Parking::abandon`](crate::qp::Parking)), and its memory ends when the fault does
+//!   (`rdma::umem::odp`). It still counts, so that a user cannot have more of them by opening
+//!   further contexts. Only the module waits, when it is unloaded.
+//!
+//! ```text
+//!   half: Absent --> Parking --> Share (context) --> User: ready contexts --> workqueue
+//!                                  ^  one more may run                          |
+//!                                  +------------------------------- ended <-----+
+//! ```
+//!
+//! # Locks
+//!
+//! `Faults::users`, then `Share::inner`; both are leaf locks otherwise, taken in any context. Jobs
+//! are queued and dropped outside of them.
+
+use crate::qp::Parking;
+use kernel::list::impl_list_arc_safe;
+use kernel::list::impl_list_item;
+use kernel::list::AtomicTracker;
+use kernel::list::List;
+use kernel::list::ListArc;
+use kernel::list::ListLinks;
+use kernel::list::TryNewListArc;
+use kernel::prelude::*;
+use kernel::rbtree::RBTree;
+use kernel::rbtree::RBTreeNode;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use kernel::task::Kuid;
+use rdma::accounted;
+use rdma::new_spinlock_irq;
+use rdma::sync::SpinLockIrq;
+use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueLease;
+use rdma::workqueue::QueueOptions;
+
+/// Faults of one user context that may run at a time.
+const PER_CONTEXT: u32 = 16;
+/// Faults of all contexts of one user that may run at a time: an eighth of what the workqueue may
+/// run.
+const PER_USER: u32 = 256;
+
+/// The faults of all users.
+#[pin_data]
+pub(crate) struct Faults {
+    queue: QueueLease,
+    /// By user ID.
+    #[pin]
+    users: SpinLockIrq<RBTree<u32, User>>,
+}
+
+/// A user with at least one context.
+struct User {
+    contexts: u32,
+    /// Faults that run.
+    running: u32,
+    /// Contexts with a fault that may run as far as the context is concerned.
+    ready: List<Share>,
+}
+
+/// The faults of one user context. It may outlive the context.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Share {
+    faults: Arc<Faults>,
+    user: u32,
+    #[pin]
+    inner: SpinLockIrq<ShareInner>,
+    #[pin]
+    links: ListLinks,
+    #[pin]
+    listed: AtomicTracker,
+}
+
+struct ShareInner {
+    /// Faults that run.
+    running: u32,
+    /// Faults that wait, oldest first.
+    waiting: List<Parking>,
+}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Share { tracked_by listed: AtomicTracker; }
+}
+impl_list_item! {
+    impl ListItem<0> for Share { using ListLinks { self.links }; }
+}
+
+/// Creates the workqueue of all faults. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn new_queue() -> Result<Arc<OwnedQueue>> {
+    let queue = QueueOptions::unbound().max_active().create(c"rxe_faults")?;
+    Ok(Arc::new(queue, GFP_KERNEL)?)
+}
+
+/// Waits, on drop, until no fault runs. There are no devices then, so none begins.
+pub(crate) struct Ended(Arc<OwnedQueue>);
+
+impl Ended {
+    /// Waits for the faults on this queue.
+    pub(crate) fn on(queue: &Arc<OwnedQueue>) -> Self {
+        Self(queue.clone())
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // A fault that ends may have been submitted again, so not `flush`.
+        self.0.drain();
+    }
+}
+
+impl Faults {
+    /// Creates the state of a queue without faults. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(queue: &OwnedQueue) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                queue: queue.lease(),
+                users <- new_spinlock_irq!(RBTree::new(), "rxe::Faults::users"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Queues the next faults of a user that may run: one, since one was submitted or has ended.
+    fn next(&self, user: u32) {
+        while let Some((share, job)) = self.take(user) {
+            // Not under the lock, which its drop takes.
+            drop(share);
+            if let Some(job) = job {
+                // It is in no queue: a fault is submitted again only after it has run.
+                let _ = self.queue.enqueue::<Arc<Parking>, 0>(job.into_arc());
+                return;
+            }
+        }
+    }
+
+    /// Takes the first ready context, which goes to the end if it has more, and its fault; none, if
+    /// that was withdrawn.
+    #[expect(clippy::type_complexity, reason = "used once")]
+    fn take(&self, user: u32) -> Option<(Option<Arc<Share>>, Option<ListArc<Parking>>)> {
+        let mut users = self.users.lock();
+        let user = users.get_mut(&user)?;
+        if user.running >= PER_USER {
+            return None;
+        }
+        let share = user.ready.pop_front()?;
+        let job = share.take();
+        if job.is_some() {
+            user.running = user.running.saturating_add(1);
+        }
+        if share.is_ready() {
+            user.ready.push_back(share);
+            return Some((None, job));
+        }
+        // From here on it can be made ready again.
+        Some((Some(share.into_arc()), job))
+    }
+}
+
+impl Share {
+    /// Creates the share of a context that the current task opens. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(faults: &Arc<Faults>) -> Result<Arc<Self>> {
+        let user = Kuid::current_euid().into_raw().val;
+        let new = User {
+            contexts: 0,
+            running: 0,
+            ready: List::new(),
+        };
+        let node = RBTreeNode::new(user, new, accounted::GFP)?;
+        let share = Arc::pin_init(
+            pin_init!(Self {
+                faults: faults.clone(),
+                user,
+                inner <- new_spinlock_irq!(
+                    ShareInner { running: 0, waiting: List::new() },
+                    "rxe::Share::inner"
+                ),
+                links <- ListLinks::new(),
+                listed <- AtomicTracker::new(),
+            }),
+            accounted::GFP,
+        );
+        // Without a share, `new` is dropped and the user not counted. Dropped after unlocking.
+        let share = share?;
+        let mut _spare = None;
+        let mut users = faults.users.lock();
+        if users.get(&user).is_none() {
+            _spare = users.insert(node);
+        } else {
+            _spare = Some(node);
+        }
+        if let Some(known) = users.get_mut(&user) {
+            known.contexts = known.contexts.saturating_add(1);
+        }
+        drop(users);
+        Ok(share)
+    }
+
+    /// Runs a fault of this context when its turn comes. Any context.
+    pub(crate) fn submit(this: ArcBorrow<'_, Self>, job: Arc<Parking>) {
+        if !job.is_of(&this) {
+            return;
+        }
+        // Nobody else submits it meanwhile (`Parking`), so it is in no list.
+        let Ok(job) = ListArc::try_from_arc(job) else {
+            return;
+        };
+        {
+            let mut users = this.faults.users.lock();
+            this.inner.lock().waiting.push_back(job);
+            if let Some(user) = users.get_mut(&this.user) {
+                user.make_ready(this);
+            }
+        }
+        this.faults.next(this.user);
+    }
+
+    /// A fault of this context has ended: another one may run. Any context.
+    pub(crate) fn ended(this: ArcBorrow<'_, Self>) {
+        {
+            let mut users = this.faults.users.lock();
+            {
+                let mut inner = this.inner.lock();
+                inner.running = inner.running.saturating_sub(1);
+            }
+            if let Some(user) = users.get_mut(&this.user) {
+                user.running = user.running.saturating_sub(1);
+                user.make_ready(this);
+            }
+        }
+        this.faults.next(this.user);
+    }
+
+    /// Removes a fault of this context that has not begun to run. Any context.
+    pub(crate) fn withdraw(&self, job: &Parking) -> Option<ListArc<Parking>> {
+        if !job.is_of(self) {
+            return None;
+        }
+        let _users = self.faults.users.lock();
+        // SAFETY: The only list that a fault can be in is that of its context: `submit` is the only
+        // function that adds it to one. Not by a search: a user determines how many wait.
+        unsafe { self.inner.lock().waiting.remove(job) }
+    }
+
+    /// Returns whether a fault may run, as far as the context is concerned.
+    fn is_ready(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.running < PER_CONTEXT && !inner.waiting.is_empty()
+    }
+
+    /// Takes a fault that may run now.
+    fn take(&self) -> Option<ListArc<Parking>> {
+        let mut inner = self.inner.lock();
+        if inner.running >= PER_CONTEXT {
+            return None;
+        }
+        let job = inner.waiting.pop_front()?;
+        inner.running = inner.running.saturating_add(1);
+        Some(job)
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Share {
+    fn drop(self: Pin<&mut Self>) {
+        let mut users = self.faults.users.lock();
+        let Some(user) = users.get_mut(&self.user) else {
+            return;
+        };
+        user.contexts = user.contexts.saturating_sub(1);
+        if user.contexts == 0 {
+            // Faults that run have a share, so there are none. No share is ready either.
+            drop(users.remove_node(&self.user));
+        }
+    }
+}
+
+impl User {
+    /// Appends a context to the ready ones, if a fault of it may run and it is not among them.
+    fn make_ready(&mut self, share: ArcBorrow<'_, Share>) {
+        if share.is_ready() {
+            if let Some(share) = ListArc::try_from_arc_borrow(share) {
+                self.ready.push_back(share);
+            }
+        }
+    }
+}
