@@ -305,15 +305,15 @@ fn bind_ib(id: &Arc<Id>, to: &Ib) -> Result {
 #[inline(never)]
 fn bind_loopback(id: &Arc<Id>) -> Result {
     let (source, _) = id.addrs();
-    let mut devices = device::all()?;
-    if source.family() == Family::Ib {
-        devices.retain(|device| caps(device.view(), 1).ib_cm());
-    }
-    let mut ports = devices
-        .iter()
-        .flat_map(|device| device.ports().map(move |port| (device, port)));
+    let devices = device::all()?;
+    let usable = || {
+        devices
+            .iter()
+            .filter(|device| source.family() != Family::Ib || caps(device.view(), 1).ib_cm())
+    };
+    let mut ports = usable().flat_map(|device| device.ports().map(move |port| (device, port)));
     let found = ports.find(|(device, port)| is_active(device.view(), *port));
-    let first = devices.first().map(|device| (device, 1));
+    let first = usable().next().map(|device| (device, 1));
     let (device, port) = found.or(first).ok_or(ENODEV)?;
     let gid = gid_at(device.view(), port, 0)?;
     let pkey = pkey_at(device.view(), port, 0)?;
