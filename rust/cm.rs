@@ -85,10 +85,12 @@ impl SocketAddress {
         put(2, &address.port().to_be_bytes());
         match address {
             SocketAddr::V4(v4) => {
+                // CAST: 2.
                 put(0, &(bindings::AF_INET as u16).to_ne_bytes());
                 put(4, &v4.ip().octets());
             }
             SocketAddr::V6(v6) => {
+                // CAST: 10.
                 put(0, &(bindings::AF_INET6 as u16).to_ne_bytes());
                 put(8, &v6.ip().octets());
                 put(24, &v6.scope_id().to_ne_bytes());

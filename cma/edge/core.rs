@@ -148,7 +148,7 @@ pub(crate) fn gid_at(device: &Device, port: u32, index: i32) -> Result<[u8; 16]>
 
 /// The valid GIDs of a port's table.
 pub(crate) fn gids(device: &Device, port: u32) -> impl Iterator<Item = [u8; 16]> + '_ {
-    (0..)
+    (0..i32::MAX)
         .map(move |index| gid_at(device, port, index))
         // An entry without a GID is skipped; an index beyond the table is another error.
         .take_while(|gid| !matches!(gid, Err(error) if *error != ENOENT))

@@ -152,7 +152,6 @@ impl IbId {
             max_cm_retries: RETRIES,
             srq: srq.into(),
             ece: ece_of(ece),
-            ..Default::default()
         };
         trace::step(id, Step::SendReq);
         // SAFETY: The ID exists (guarantee of a use). The paths do, as the lock of callbacks is held,
@@ -433,7 +432,7 @@ unsafe extern "C" fn on_sidr(
 }
 
 /// The GIDs of this end and of the peer, and the P_Key.
-type Ends = ([u8; 16], [u8; 16], u16);
+type PathEnds = ([u8; 16], [u8; 16], u16);
 
 /// A peer's request, in the handler of a listener.
 pub(crate) struct Request<'a> {
@@ -546,7 +545,7 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn paths(&self) -> Result<(KVec<bindings::sa_path_rec>, Option<Ends>)> {
+    pub(crate) fn paths(&self) -> Result<(KVec<bindings::sa_path_rec>, Option<PathEnds>)> {
         let mut paths = KVec::new();
         let mut ends = None;
         if !self.datagrams {

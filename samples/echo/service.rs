@@ -56,25 +56,27 @@ impl Service {
 
     /// Removes a connection that has ended.
     pub(crate) fn forget(&self, peer: &Arc<Peer>) {
-        let mut peers = self.peers.lock();
-        let at = peers.iter().position(|it| Arc::ptr_eq(it, peer));
-        let gone = at.and_then(|at| peers.remove(at).ok());
-        drop(peers);
+        let gone = take(&mut self.peers.lock(), |it| Arc::ptr_eq(it, peer));
+        // Not under the lock.
         drop(gone);
     }
 
     /// Closes connections. May sleep.
     pub(crate) fn close_all(&self, which: impl Fn(&Peer) -> bool) {
         loop {
-            let mut peers = self.peers.lock();
-            let at = peers.iter().position(|peer| which(peer));
-            let Some(peer) = at.and_then(|at| peers.remove(at).ok()) else {
+            let next = take(&mut self.peers.lock(), |peer| which(peer));
+            let Some(peer) = next else {
                 return;
             };
-            drop(peers);
             peer.close();
         }
     }
+}
+
+/// Takes an entry off a list.
+fn take<T>(list: &mut KVec<Arc<T>>, which: impl Fn(&Arc<T>) -> bool) -> Option<Arc<T>> {
+    let at = list.iter().position(which)?;
+    list.remove(at).ok()
 }
 
 static CLIENT: ClientSlot<Service> = ClientSlot::new();
@@ -94,7 +96,8 @@ impl Client for Service {
     }
 
     fn remove(&self, pd: Arc<Pd>) {
-        self.devices.lock().retain(|it| !Arc::ptr_eq(it, &pd));
+        let listed = take(&mut self.devices.lock(), |it| Arc::ptr_eq(it, &pd));
+        drop(listed);
         self.close_all(|peer| peer.is_on(&pd));
     }
 
