@@ -380,7 +380,7 @@ impl Id {
         self.handler.lock()
     }
 
-    /// Takes the lock of callbacks for the consumer, who calls [`unlock`](Self::unlock).
+    /// Takes the lock of callbacks for the consumer, who calls `rdma_unlock_handler`.
     pub(crate) fn lock_for_consumer(&self) {
         core::mem::forget(self.handler.lock());
     }

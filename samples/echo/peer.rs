@@ -47,11 +47,15 @@ use rdma::ulp::Status;
 
 /// Bytes of the largest message.
 pub(crate) const SIZE: usize = 65536;
-/// Number of messages that are underway in each direction.
+/// Number of messages of a client that have not come back.
 const WINDOW: u16 = 16;
+/// Number of buffers of a server. A message that finds none is repeated after 655 ms, which is the
+/// connection manager's default, so there are twice as many as messages are underway: the client may
+/// send the next one before the server knows that the answer has arrived.
+const BUFFERS: u16 = 32;
 const DEPTH: Depth = Depth {
-    sends: WINDOW,
-    receives: WINDOW,
+    sends: BUFFERS,
+    receives: BUFFERS,
 };
 /// Requests that wait to be accepted.
 const BACKLOG: u32 = 64;
@@ -79,6 +83,15 @@ enum State {
     Closed,
 }
 
+/// What a client sends.
+struct Client {
+    job: Job,
+    /// Buffers that are not posted.
+    spare: KVec<Buffer>,
+    /// How many messages more may be underway.
+    credits: u16,
+}
+
 #[pin_data]
 pub(crate) struct Peer {
     service: Arc<Service>,
@@ -86,9 +99,9 @@ pub(crate) struct Peer {
     state: Mutex<State>,
     #[pin]
     pd: Mutex<Option<Arc<Pd>>>,
-    /// What a client does; nothing at a server.
+    /// Nothing at a server.
     #[pin]
-    job: Mutex<Option<Job>>,
+    client: Mutex<Option<Client>>,
     /// How the client's job has ended.
     #[pin]
     result: Mutex<Option<Result>>,
@@ -98,11 +111,16 @@ pub(crate) struct Peer {
 
 impl Peer {
     fn new(service: &Arc<Service>, job: Option<Job>) -> Result<Arc<Self>> {
+        let client = job.map(|job| Client {
+            job,
+            spare: KVec::new(),
+            credits: 0,
+        });
         let peer = pin_init!(Self {
             service: service.clone(),
             state <- new_mutex!(State::New, "Peer::state"),
             pd <- new_mutex!(None, "Peer::pd"),
-            job <- new_mutex!(job, "Peer::job"),
+            client <- new_mutex!(client, "Peer::client"),
             result <- new_mutex!(None, "Peer::result"),
             done <- Completion::new(),
         });
@@ -194,7 +212,7 @@ impl Peer {
     /// Makes the queue pair, with all receives posted.
     fn open(self: ArcBorrow<'_, Self>, id: &mut CmId<Self>, pd: &Arc<Pd>) -> Result<Arc<Qp<Self>>> {
         let qp = id.create_qp(pd, DEPTH, self.into())?;
-        for _ in 0..WINDOW {
+        for _ in 0..BUFFERS {
             let buffer = Buffer::new(pd, SIZE)?;
             qp.receive(buffer).map_err(|refused| refused.error)?;
         }
@@ -232,34 +250,45 @@ impl Peer {
     fn begin(&self, queues: &Queues<Self>) -> Result {
         for _ in 0..WINDOW {
             let buffer = Buffer::new(queues.pd(), SIZE)?;
-            self.send_next(queues, buffer)?;
+            self.send_next(queues, Some(buffer), true)?;
         }
         Ok(())
     }
 
-    /// Sends the next message of a client, if there is one.
-    fn send_next(&self, queues: &Queues<Self>, mut buffer: Buffer) -> Result {
-        let mut job = self.job.lock();
-        let Some(job) = &mut *job else {
+    /// A client has got a buffer back, or a message has come back: sends the next messages.
+    fn send_next(&self, queues: &Queues<Self>, buffer: Option<Buffer>, came_back: bool) -> Result {
+        let mut client = self.client.lock();
+        let Some(client) = &mut *client else {
             return Ok(());
         };
-        // Under the lock: messages are sent in the order of their numbers.
-        match job.write(buffer.bytes_mut()) {
-            Some(len) => queues.send(buffer, len).map_err(|refused| refused.error),
-            None => Ok(()),
+        if let Some(buffer) = buffer {
+            client.spare.push(buffer, GFP_KERNEL)?;
         }
+        client.credits = client.credits.saturating_add(came_back.into());
+        // Under the lock: messages are sent in the order of their numbers.
+        while client.credits > 0 {
+            let Some(mut buffer) = client.spare.pop() else {
+                break;
+            };
+            let Some(len) = client.job.write(buffer.bytes_mut()) else {
+                break;
+            };
+            client.credits = client.credits.saturating_sub(1);
+            queues.send(buffer, len).map_err(|refused| refused.error)?;
+        }
+        Ok(())
     }
 
     /// Checks a message of a client.
     fn check(&self, message: Option<&[u8]>) -> Result<Next> {
-        match &mut *self.job.lock() {
-            Some(job) => job.check(message.ok_or(EIO)?),
+        match &mut *self.client.lock() {
+            Some(client) => client.job.check(message.ok_or(EIO)?),
             None => Err(EIO),
         }
     }
 
     fn is_client(&self) -> bool {
-        self.job.lock().is_some()
+        self.client.lock().is_some()
     }
 }
 
@@ -327,7 +356,7 @@ impl Ends for Peer {
             // The connection ends, which an event tells.
             Err(Status::FLUSHED) => return,
             Err(_) => Err(EIO),
-            Ok(()) if this.is_client() => this.send_next(queues, buffer),
+            Ok(()) if this.is_client() => this.send_next(queues, Some(buffer), false),
             Ok(()) => queues.receive(buffer).map_err(|refused| refused.error),
         };
         if next.is_err() {
@@ -349,7 +378,10 @@ impl Ends for Peer {
                     this.finish(Ok(()));
                     return;
                 }
-                Ok(Next::More) => queues.receive(buffer).map_err(|refused| refused.error),
+                Ok(Next::More) => queues
+                    .receive(buffer)
+                    .map_err(|refused| refused.error)
+                    .and_then(|()| this.send_next(queues, None, true)),
                 Err(error) => Err(error),
             },
             Ok(len) => queues.send(buffer, len).map_err(|refused| refused.error),
