@@ -16,10 +16,14 @@ our_cma() { rmmod rdma_ucm rdma_cm && modprobe rdma_ucm && as_asked rdma_cm; }
 
 answers() { # FILE
     within 100 python3 ./cma_answers.py >"$1" 2>"$1.log" || { tail -n 12 "$1.log"; tail -n 3 "$1"; return 1; }
-    cp "$1" "/share/results/cma-${1#/tmp/}.log"
+    cp "$1" "/share/results/${1#/tmp/}.log"
     [ "$(tail -n 1 "$1")" = end ]
 }
-same_answers() { diff -U 0 /tmp/c /tmp/ours >/tmp/differ; head -n 60 /tmp/differ; [ ! -s /tmp/differ ]; }
+same_answers() {
+    [ -s /tmp/cma-c ] && diff -U 0 /tmp/cma-c /tmp/cma-ours >/tmp/cma-differ && return
+    head -n 60 /tmp/cma-differ
+    return 1
+}
 
 cases() { # NAME...
     local one
@@ -77,7 +81,7 @@ if has_config CONFIG_CONFIGFS_FS; then
     mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
     for one in ours c; do
         check "the module is loaded: $one" "${one/ours/our}_cma"
-        check "what administrators see: $one" answers "/tmp/$one"
+        check "what administrators see: $one" answers "/tmp/cma-$one"
     done
     check "both alike" same_answers
     check "our module is loaded again" our_cma
