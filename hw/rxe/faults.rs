@@ -261,9 +261,12 @@ impl Share {
             return None;
         }
         let _users = self.faults.users.lock();
+        // A variable, not a temporary of the last expression: that would be dropped after `_users`,
+        // and each guard restores the interrupts that it has found.
+        let mut inner = self.inner.lock();
         // SAFETY: The only list that a fault can be in is that of its context: `submit` is the only
         // function that adds it to one. Not by a search: a user determines how many wait.
-        unsafe { self.inner.lock().waiting.remove(job) }
+        unsafe { inner.waiting.remove(job) }
     }
 
     /// Returns whether a fault may run, as far as the context is concerned.
