@@ -90,16 +90,30 @@ struct Lists {
 }
 
 rdma::global_lock! {
-    // SAFETY: `init` initialises it in the module's initialisation.
+    // SAFETY: `Known::init` initialises it in the module's initialisation.
     unsafe(uninit) static DEVICES: Mutex<Lists> = Lists {
         devices: KVec::new(),
         anywhere: KVec::new(),
     };
 }
 
-/// Makes the lists ready. Only for the module's initialisation.
-pub(crate) fn init() {
-    rdma::sync::init_once(&DEVICES);
+/// The lists, while the module is in use. Dropping it frees their memory: a static is not dropped.
+pub(crate) struct Known(());
+
+impl Known {
+    /// Makes the lists ready. Only for the module's initialisation.
+    pub(crate) fn init() -> Self {
+        rdma::sync::init_once(&DEVICES);
+        Self(())
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        let mut lists = DEVICES.lock();
+        lists.devices = KVec::new();
+        lists.anywhere = KVec::new();
+    }
 }
 
 fn copy<T>(list: &KVec<Arc<T>>) -> Result<KVec<Arc<T>>> {

@@ -46,6 +46,7 @@ mod request;
 mod route;
 
 use crate::device::CmaDevice;
+use crate::device::Known;
 use crate::edge::news::Neighbours;
 use crate::edge::sa;
 use crate::news::Bonds;
@@ -120,6 +121,7 @@ struct RdmaCm {
     #[cfg(CONFIG_CONFIGFS_FS)]
     _configfs: crate::edge::configfs::Root,
     _client: Registered<Cma>,
+    _devices: Known,
     _neighbours: Pin<KBox<Neighbours>>,
     _bonds: Pin<KBox<NetNotifier<Bonds>>>,
     _lease: Lease,
@@ -141,7 +143,7 @@ impl Drop for Lease {
 impl kernel::Module for RdmaCm {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         rdma::sync::init_once(&QUEUE);
-        device::init();
+        let devices = Known::init();
         news::init();
         let queue = QueueOptions::unbound().mem_reclaim().create(c"rdma_cm")?;
         *QUEUE.lock() = Some(queue.lease());
@@ -155,6 +157,7 @@ impl kernel::Module for RdmaCm {
             #[cfg(CONFIG_CONFIGFS_FS)]
             _configfs: crate::edge::configfs::Root::register(rdma::resident!())?,
             _client: client,
+            _devices: devices,
             _neighbours: neighbours,
             _bonds: bonds,
             _lease: lease,

@@ -78,10 +78,13 @@ pub(super) fn follow(gids: &Arc<Gids>, device: &Device) -> Result {
 
 /// Removes a device from the followers, if it is one.
 pub(super) fn unfollow(gids: &Arc<Gids>) {
-    // Drop the follower here, without the lock.
+    // Drop the follower here, without the lock, and the memory of the list with the last one: a
+    // static is not dropped.
     let _gone = with_followed(|list| {
         let index = list.iter().position(|each| Arc::ptr_eq(&each.gids, gids))?;
-        list.remove(index).ok()
+        let follower = list.remove(index).ok();
+        let memory = list.is_empty().then(|| core::mem::take(list));
+        Some((follower, memory))
     });
 }
 

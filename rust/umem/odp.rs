@@ -66,8 +66,6 @@ use kernel::ffi::c_ulong;
 use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Full;
 
 /// A page is absent, or present but not writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +82,23 @@ pub enum Touch {
     Write,
 }
 
+impl Touch {
+    /// Returns whether pages of memory are to be faulted in for writing; `None` if they need not be
+    /// present.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for a write to memory that is not `writable`.
+    fn to_fault(self, writable: bool) -> Result<Option<bool>> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Read => Ok(Some(false)),
+            Self::Write if writable => Ok(Some(true)),
+            Self::Write => Err(EFAULT),
+        }
+    }
+}
+
 /// On-demand memory of a process.
 ///
 /// Call [`OnDemand::release`] before dropping it in a context that must not sleep.
@@ -95,7 +110,6 @@ pub enum Touch {
 pub struct OnDemand {
     umem: NonNull<bindings::ib_umem_odp>,
     uses: Word,
-    released: Atomic<bool>,
     mirror: Pin<KBox<Mirror>>,
     len: usize,
     offset: usize,
@@ -122,12 +136,7 @@ struct Mirror {
     pages: SpinLockIrq<Pages>,
 }
 
-/// Part of the module that uses it, like all code of this crate; hence not a `static`.
-const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifier_ops {
-    invalidate: Some(invalidate),
-    // SAFETY: In a zeroed structure, the other operations are absent.
-    ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
-};
+const OPS: &bindings::mmu_interval_notifier_ops = &raw::ops(invalidate);
 
 impl OnDemand {
     /// Creates on-demand memory from `len` bytes at `addr` of the current process. No page is
@@ -186,7 +195,6 @@ impl OnDemand {
         Ok(Self {
             umem: umem.release(),
             uses: Word::new(),
-            released: Atomic::new(false),
             mirror,
             len,
             offset,
@@ -253,14 +261,9 @@ impl OnDemand {
     /// `EINVAL` if the process is gone or the memory was released; `EBUSY` if the process changes
     /// its mappings continually.
     pub fn fault_in(&self, wanted: Range<usize>, touch: Touch, fault: bool) -> Result<usize> {
-        let write = match touch {
-            Touch::Nothing => return Ok(0),
-            Touch::Read => false,
-            Touch::Write => true,
+        let Some(write) = touch.to_fault(self.writable)? else {
+            return Ok(0);
         };
-        if write && !self.writable() {
-            return Err(EFAULT);
-        }
         let _use = Use::of(self).ok_or(EINVAL)?;
         // SAFETY: While it is used it has not ended, so `umem` is valid, and not implicit (type
         // invariant).
@@ -276,9 +279,7 @@ impl OnDemand {
     /// itself, are released at once if no `fault_in` runs, otherwise when the last of them ends, for
     /// which this does not wait. May sleep; a second call does not.
     pub fn release(&self) {
-        if !self.released.xchg(true, Full) {
-            uses::close(self);
-        }
+        uses::close(self);
     }
 
     /// See [`Umem::check_rereg`](super::Umem::check_rereg).

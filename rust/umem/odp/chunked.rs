@@ -61,8 +61,6 @@ use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::aref::ARef;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Full;
 
 /// Size of a chunk: what one entry of the second level of page tables maps.
 pub(super) const CHUNK: u64 = 2 << 20;
@@ -87,7 +85,6 @@ pub struct Chunked {
     /// Not an `ARef`: the last reference must not be dropped in a softirq.
     mm: NonNull<Mm>,
     uses: Word,
-    released: Atomic<bool>,
     space: Pin<KBox<Space>>,
     /// Its addresses.
     range: Range<u64>,
@@ -185,12 +182,7 @@ fn by_chunk(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
     })
 }
 
-/// Part of the module that uses it, like all code of this crate; hence not a `static`.
-const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifier_ops {
-    invalidate: Some(invalidate),
-    // SAFETY: In a zeroed structure, the other operations are absent.
-    ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
-};
+const OPS: &bindings::mmu_interval_notifier_ops = &raw::ops(invalidate);
 
 impl Chunked {
     /// Creates on-demand memory from the whole address space of the current process. May sleep.
@@ -275,7 +267,6 @@ impl Chunked {
             root: root.release(),
             mm: ARef::into_raw(mm),
             uses: Word::new(),
-            released: Atomic::new(false),
             space,
             range,
             most,
@@ -338,14 +329,9 @@ impl Chunked {
     /// or is gone; `EINVAL` if the memory was released; `EINTR` if the caller is being killed;
     /// `ENOMEM`; `EBUSY` if the process changes its mappings continually.
     pub fn fault_in(&self, at: u64, len: usize, touch: Touch, fault: bool) -> Result<usize> {
-        let write = match touch {
-            Touch::Nothing => return Ok(0),
-            Touch::Read => false,
-            Touch::Write => true,
+        let Some(write) = touch.to_fault(self.writable)? else {
+            return Ok(0);
         };
-        if write && !self.writable {
-            return Err(EFAULT);
-        }
         let range = self.within(at, len).ok_or(EFAULT)?;
         let in_use = Use::of(self).ok_or(EINVAL)?;
         // The core requires that the address space has users until this is done.
@@ -422,9 +408,7 @@ impl Chunked {
     /// itself, are released at once if no `fault_in` runs, otherwise when the last of them ends, for
     /// which this does not wait. May sleep; a second call does not.
     pub fn release(&self) {
-        if !self.released.xchg(true, Full) {
-            uses::close(self);
-        }
+        uses::close(self);
     }
 
     /// See [`Umem::check_rereg`](crate::umem::Umem::check_rereg).

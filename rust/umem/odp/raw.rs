@@ -17,6 +17,22 @@ use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
+/// The operations of a notifier. They are constants and not statics, because they are part of the
+/// module that uses them, like all code of this crate.
+pub(super) const fn ops(
+    invalidate: unsafe extern "C" fn(
+        *mut bindings::mmu_interval_notifier,
+        *const bindings::mmu_notifier_range,
+        c_ulong,
+    ) -> bool,
+) -> bindings::mmu_interval_notifier_ops {
+    bindings::mmu_interval_notifier_ops {
+        invalidate: Some(invalidate),
+        // SAFETY: In a zeroed structure, the other operations are absent.
+        ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
+    }
+}
+
 /// A umem before it becomes part of its owner.
 ///
 /// # Invariants
