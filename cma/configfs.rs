@@ -6,16 +6,16 @@
 use crate::device;
 use crate::device::CmaDevice;
 use crate::edge::configfs::number;
-use crate::edge::configfs::Name;
 use crate::edge::configfs::Place;
 use crate::edge::configfs::Setting;
 use crate::proto::route::GidType;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use rdma::client::Name;
 use rdma::sysfs::Page;
 
 fn find(name: &Name) -> Result<Arc<CmaDevice>> {
-    device::find(|device| Name::of(device.device()) == *name).ok_or(ENODEV)
+    device::find(|device| Name::of(device.device().view()) == *name).ok_or(ENODEV)
 }
 
 /// The number of ports of a device.

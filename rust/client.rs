@@ -174,20 +174,43 @@ pub fn is_accessible(device: &Device) -> bool {
     unsafe { bindings::rdma_dev_access_netns(device.raw(), net.as_raw()) }
 }
 
+/// The name of a device, filled up with zeros.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Name([u8; bindings::IB_DEVICE_NAME_MAX as usize]);
+
+impl Name {
+    /// Returns the current name of a device.
+    pub fn of(device: &Device) -> Self {
+        // The name may change concurrently, but stays within this array and NUL-terminated. The name
+        // in `struct device` may be freed by a rename, so it is not used.
+        // SAFETY: The array is part of the device, which exists (guarantee of a reference).
+        let text = unsafe {
+            (&raw const (*device.raw()).name)
+                .cast::<Self>()
+                .read_volatile()
+        };
+        Self::new(text.text())
+    }
+
+    /// Creates a name from a text, of which the beginning is taken if it is too long.
+    pub fn new(text: &[u8]) -> Self {
+        let mut name = Self([0; bindings::IB_DEVICE_NAME_MAX as usize]);
+        for (to, from) in name.0.iter_mut().zip(text) {
+            *to = *from;
+        }
+        name
+    }
+
+    /// Returns the text, without the zeros.
+    pub fn text(&self) -> &[u8] {
+        self.0.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+}
+
 /// Writes a device's name and a newline.
 pub fn show_name(device: &Device, page: &mut Page<'_>) {
-    // The name may change concurrently, but stays within this array and NUL-terminated. The name in
-    // `struct device` may be freed by a rename, so it is not used.
-    // SAFETY: The array is part of the device, which exists (guarantee of a reference). Only its
-    // address is taken.
-    let name = unsafe { (&raw const (*device.raw()).name).cast::<u8>() };
-    for at in 0..bindings::IB_DEVICE_NAME_MAX as usize {
-        // SAFETY: `at` is within the array.
-        match unsafe { name.add(at).read_volatile() } {
-            0 => break,
-            byte => page.bytes(&[byte]),
-        }
-    }
+    page.bytes(Name::of(device).text());
     page.bytes(b"\n");
 }
 

@@ -18,40 +18,10 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::types::Opaque;
 use rdma::bindings;
-use rdma::client::DeviceRef;
+use rdma::client::Name;
 use rdma::edge::FromC;
 use rdma::module::Resident;
 use rdma::sysfs::Page;
-
-const NAME_MAX: usize = bindings::IB_DEVICE_NAME_MAX as usize;
-
-/// The name of a device, filled up with zeros.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Name([u8; NAME_MAX]);
-
-impl Name {
-    fn of_text(text: &[u8]) -> Self {
-        let mut name = [0; NAME_MAX];
-        for (to, from) in name.iter_mut().zip(text) {
-            *to = *from;
-        }
-        Self(name)
-    }
-
-    /// The present name of a device.
-    pub(crate) fn of(device: &DeviceRef) -> Self {
-        // The name may change meanwhile, but stays within this array. The name in `struct device`
-        // may be freed by that, so it is not used.
-        // SAFETY: The array is part of the device, which exists (guarantee of a reference).
-        let text = unsafe {
-            (&raw const (*device.raw()).name)
-                .cast::<[u8; NAME_MAX]>()
-                .read_volatile()
-        };
-        let len = text.iter().position(|byte| *byte == 0).unwrap_or(NAME_MAX);
-        Self::of_text(text.get(..len).unwrap_or_default())
-    }
-}
 
 /// What the folder of a port is about.
 #[derive(Clone, Copy)]
@@ -156,7 +126,7 @@ impl Owned {
 
 /// The folder of a device, with those of its ports.
 fn device_folder(name: &CStr) -> Result<Owned> {
-    let device = Name::of_text(name.to_bytes());
+    let device = Name::new(name.to_bytes());
     let count = configfs::ports(&device)?;
     let folder = Owned::new(name, &DEVICE, Place { device, port: 0 })?;
     let ports = Owned::new(c"ports", &PORTS, Place { device, port: 0 })?;
