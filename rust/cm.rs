@@ -214,9 +214,9 @@ impl<'a, U: CmUser> Request<'a, U> {
         // SAFETY: The identifier exists during the handler, whose request this is.
         let id = unsafe { Id::view(self.id.as_ptr()) };
         id.set_context(Arc::as_ptr(&user).cast_mut().cast());
-        // INVARIANT: The handler returns 0 (`Answered`), so the identifier is ours, with the handler
-        // of the listener, and the context that was just set.
-        let taken = CmId::of(Handle(self.id), user);
+        // SAFETY: The handler returns 0 (`Answered`), so the identifier is ours, with the handler of
+        // the listener, and the context that was just set. It is new.
+        let taken = unsafe { CmId::own(self.id, user) };
         (taken, Answered(0, PhantomData))
     }
 
@@ -321,23 +321,42 @@ impl<U: CmUser> CmId<U> {
     /// `ENOMEM`.
     pub fn create_for_program(user: Arc<U>, space: u32, qp_type: u32) -> Result<Self> {
         // SAFETY: The context stays as long as the identifier (`_user`); `handler` expects it.
-        let raw = from_err_ptr(unsafe {
-            bindings::rdma_create_user_id(
+        unsafe {
+            let raw = bindings::rdma_create_user_id(
                 Some(handler::<U>),
                 Arc::as_ptr(&user).cast_mut().cast(),
                 space,
                 qp_type,
-            )
-        })?;
-        let handle = Handle(NonNull::new(raw).ok_or(ENOMEM)?);
-        // INVARIANT: Just made with these arguments.
-        Ok(Self::of(handle, user))
+            );
+            Self::made(raw, user)
+        }
     }
 
-    /// INVARIANT: that of the type is the caller's.
-    fn of(handle: Handle, user: Arc<U>) -> Self {
+    /// Takes over an identifier, or the error of its creation.
+    ///
+    /// # Errors
+    ///
+    /// That one.
+    ///
+    /// # Safety
+    ///
+    /// As for [`own`](Self::own), unless `raw` is an error.
+    unsafe fn made(raw: *mut bindings::rdma_cm_id, user: Arc<U>) -> Result<Self> {
+        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
+        // SAFETY: Contract of this function.
+        Ok(unsafe { Self::own(raw, user) })
+    }
+
+    /// Takes over an identifier.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else owns it. It has [`handler`] of `U` as its handler, the address of `user` as its
+    /// context, and no queue pair.
+    unsafe fn own(raw: NonNull<bindings::rdma_cm_id>, user: Arc<U>) -> Self {
+        // INVARIANT: Contract of this function.
         Self {
-            handle,
+            handle: Handle(raw),
             qp: None,
             _user: user,
             _resident: U::resident(),
@@ -345,8 +364,7 @@ impl<U: CmUser> CmId<U> {
     }
 
     /// Gives up the identifier, which the connection manager destroys when its handler, which is
-    /// running, has returned.
-    /// Returns what keeps the module until then.
+    /// running, has returned. Returns what keeps the module until then.
     fn give_up(self) -> Resident {
         let Self {
             handle, _resident, ..

@@ -11,7 +11,6 @@ use super::CmEvent;
 use super::CmId;
 use super::CmUser;
 use super::ConnParam;
-use super::Handle;
 use super::Request;
 use crate::bindings;
 use crate::edge::View;
@@ -22,7 +21,6 @@ use crate::ulp::Pd;
 use crate::ulp::Qp;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -37,19 +35,17 @@ impl<U: CmUser> CmId<U> {
     pub fn create(user: Arc<U>, net: &CountedNet, name: &'static CStr) -> Result<Self> {
         // SAFETY: The context stays as long as the identifier (`_user`); `handler` expects it. The
         // namespace exists, and the identifier takes a reference; the name is constant.
-        let raw = from_err_ptr(unsafe {
-            bindings::__rdma_create_kernel_id(
+        unsafe {
+            let raw = bindings::__rdma_create_kernel_id(
                 net.as_raw(),
                 Some(handler::<U>),
                 Arc::as_ptr(&user).cast_mut().cast(),
                 bindings::rdma_ucm_port_space_RDMA_PS_TCP,
                 bindings::ib_qp_type_IB_QPT_RC,
                 name.as_char_ptr(),
-            )
-        })?;
-        let handle = Handle(NonNull::new(raw).ok_or(ENOMEM)?);
-        // INVARIANT: Just made with these arguments.
-        Ok(Self::of(handle, user))
+            );
+            Self::made(raw, user)
+        }
     }
 
     /// Creates its queue pair, which takes receives from now on. The connection manager brings it
