@@ -244,11 +244,27 @@ impl<E: Ends> Queues<E> {
         &self.ends
     }
 
-    fn check(&self, buffer: &Buffer, len: usize) -> Result<bindings::ib_sge> {
-        if !Arc::ptr_eq(buffer.pd(), &self.pd) {
-            return Err(EINVAL);
+    /// Posts a request for the first `len` bytes of a buffer by `post`, which gets the completion
+    /// entry of a slot and the element.
+    fn post(
+        &self,
+        slots: &Slots,
+        buffer: Buffer,
+        len: usize,
+        post: impl FnOnce(*mut bindings::ib_cqe, *mut bindings::ib_sge) -> c_int,
+    ) -> Result<(), Refused> {
+        let element = if Arc::ptr_eq(buffer.pd(), &self.pd) {
+            buffer.element(len)
+        } else {
+            Err(EINVAL)
+        };
+        match element {
+            Ok(mut sge) => slots.post(buffer, |cqe| {
+                let _open = self.open.try_enter().ok_or_else(enotconn)?;
+                to_result(post(cqe, &mut sge))
+            }),
+            Err(error) => Err(Refused { buffer, error }),
         }
-        buffer.element(len)
     }
 
     /// Sends the first `len` bytes of a buffer. Process context.
@@ -257,14 +273,9 @@ impl<E: Ends> Queues<E> {
     ///
     /// See [`Refused`].
     pub fn send(&self, buffer: Buffer, len: usize) -> Result<(), Refused> {
-        let mut sge = match self.check(&buffer, len) {
-            Ok(sge) => sge,
-            Err(error) => return Err(Refused { buffer, error }),
-        };
-        self.sends.post(buffer, |cqe| {
-            let _open = self.open.try_enter().ok_or_else(enotconn)?;
+        self.post(&self.sends, buffer, len, |cqe, sg_list| {
             let mut wr = bindings::ib_send_wr {
-                sg_list: &mut sge,
+                sg_list,
                 num_sge: 1,
                 opcode: bindings::ib_wr_opcode_IB_WR_SEND,
                 // CAST: A flag.
@@ -272,9 +283,10 @@ impl<E: Ends> Queues<E> {
                 ..Default::default()
             };
             wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
-            // SAFETY: The queue pair exists: the gate is open (type invariant). The driver copies the request; the
-            // entry and the memory stay until it is completed or the queue pair is gone.
-            to_result(unsafe { bindings::rdma_helper_ib_post_send(self.raw, &wr) })
+            // SAFETY: The queue pair exists: `post` holds the gate open (type invariant). The driver
+            // copies the request; the entry and the memory stay until it is completed or the queue
+            // pair is gone.
+            unsafe { bindings::rdma_helper_ib_post_send(self.raw, &wr) }
         })
     }
 
@@ -284,20 +296,16 @@ impl<E: Ends> Queues<E> {
     ///
     /// See [`Refused`].
     pub fn receive(&self, buffer: Buffer) -> Result<(), Refused> {
-        let mut sge = match self.check(&buffer, buffer.bytes().len()) {
-            Ok(sge) => sge,
-            Err(error) => return Err(Refused { buffer, error }),
-        };
-        self.receives.post(buffer, |cqe| {
-            let _open = self.open.try_enter().ok_or_else(enotconn)?;
+        let len = buffer.bytes().len();
+        self.post(&self.receives, buffer, len, |cqe, sg_list| {
             let mut wr = bindings::ib_recv_wr {
-                sg_list: &mut sge,
+                sg_list,
                 num_sge: 1,
                 ..Default::default()
             };
             wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
             // SAFETY: As in `send`.
-            to_result(unsafe { bindings::rdma_helper_ib_post_recv(self.raw, &wr) })
+            unsafe { bindings::rdma_helper_ib_post_recv(self.raw, &wr) }
         })
     }
 }
