@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""C structures are reached through the tables of the edge only.
+"""Unsafe code is in the edge only, and C structures are reached through its tables.
 
-    edge.py check    fail if a source reaches one in another way, and is not known for it
+    edge.py check    fail if another source has some, and is not known for it
     edge.py write    lower the numbers of tools/edge-known.txt to what there is
     edge.py selftest
 
-Outside rust/ and the files edge.rs and folders edge/ of a module, a source neither follows a raw
-pointer to a field, `(*p).field`, nor borrows a C structure, `&bindings::T`. The sources that were
-written before this rule are in tools/edge-known.txt with the number of such places. A number may
-only fall; what is at zero leaves the list.
+Outside rust/ and the files edge.rs and folders edge/ of a module, a source has no unsafe block,
+function or implementation; neither does it follow a raw pointer to a field, `(*p).field`, nor borrow
+a C structure, `&bindings::T`. The exceptions are in tools/edge-known.txt with the number of such
+places. A number may only fall; what is at zero leaves the list.
 """
 import importlib.util
 import pathlib
@@ -23,7 +23,10 @@ SKIP = {"tools", "build", "target", ".git", "Documentation", "proto", "wire", "e
 FIELD = re.compile(r"(?<![\w>])\(\s*\*\s*[A-Za-z_](?:[^(),]|\((?:[^()]|\([^()]*\))*\))*\)\s*\.\s*[a-z_]")
 # Not the operator: `flags & bindings::ib_flag`.
 BORROW = re.compile(r"(?<![\w)\]] )&\s*(?:'\w+\s+)?(?:mut\s+)?(?:rdma::)?(?:bindings|private)::[a-z]\w*")
-HEAD = """# Sources that reach C structures outside the tables of the edge, and in how many places each.
+# A block, an implementation or the definition of a function; not the type of one, nor the attribute
+# of a lock, `unsafe(uninit)`.
+UNSAFE = re.compile(r"\bunsafe\s*(?:\{|impl\b|trait\b|(?:extern\s+\S+\s+)?fn\s+\w)")
+HEAD = """# Sources outside the edge with unsafe code or accesses to C structures, and in how many places each.
 # tools/edge.py keeps it; the numbers may only fall.
 """
 
@@ -37,7 +40,7 @@ def code(text):
 
 
 def places(text):
-    return len(FIELD.findall(text)) + len(BORROW.findall(text))
+    return sum(len(each.findall(text)) for each in (FIELD, BORROW, UNSAFE))
 
 
 def found():
@@ -58,9 +61,10 @@ def known():
 
 
 def selftest():
-    bad = ["unsafe { (*p).field }", "(*self.raw()).a.b = 1;", "&raw mut (*qp.real().raw()).lock", "(*f(g(x, y))).z()",
+    bad = ["unsafe { f() }", "unsafe impl Send for A {}", "unsafe fn f() {}", 'unsafe extern "C" fn f() {}',
+           "(*p).field", "(*self.raw()).a.b = 1;", "&raw mut (*qp.real().raw()).lock", "(*f(g(x, y))).z()",
            "fn f(x: &bindings::ib_qp)", "fn f<'a>(x: &'a mut bindings::ib_qp)", "&private::ib_uobject"]
-    good = ["// (*p).field", '"(*p).field"', "*p", "(*count)", "(a * b).max(c)", "bindings::ib_qp", "*mut bindings::ib_qp",
+    good = ["// unsafe { f() }", "unsafe_key", 'f: Option<unsafe extern "C" fn(u8)>', "unsafe(uninit) static A: u8;", "// (*p).field", '"(*p).field"', "*p", "(*count)", "(a * b).max(c)", "bindings::ib_qp", "*mut bindings::ib_qp",
             "&bindings::IB_QP_STATE", "(2 * x).min(y)", "f(*key, false).map_err(g)", "f(*key).map(g)",
             "flags & bindings::ib_flag", "f(x) & bindings::ib_flag"]
     wrong = [text for text in bad if not places(code(text))] + [text for text in good if places(code(text))]
@@ -78,13 +82,13 @@ def main():
         lower = {name: min(count, had.get(name, count) if had else count) for name, count in have.items() if not had or name in had}
         KNOWN.write_text(HEAD + "".join(f"{count:4} {name}\n" for name, count in sorted(lower.items())))
         return
-    bad = [f"{name}: {count} places reach C structures outside the edge, {had.get(name, 0)} are known"
+    bad = [f"{name}: {count} places are unsafe, or reach C structures, outside the edge; {had.get(name, 0)} are known"
            for name, count in have.items() if count > had.get(name, 0)]
     stale = [f"{name}: {count} places are known, {have.get(name, 0)} are there (make fmt lowers the number)"
              for name, count in had.items() if have.get(name, 0) < count]
     for line in bad + stale:
         print(line)
-    print(f"| places outside the edge | {sum(have.values())} in {len(have)} files |")
+    print(f"| unsafe places outside the edge | {sum(have.values())} in {len(have)} files |")
     sys.exit(1 if bad or stale else selftest())
 
 
