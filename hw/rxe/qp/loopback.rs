@@ -29,11 +29,14 @@
 //!
 //! # Memory on demand
 //!
-//! If memory is absent, the request stays with the requester, which retries when the pages are
-//! present. Its own work item faults in the pages that it sends from and those that a response
-//! accesses; the response stays at the front of `Answers`. The peer's work item faults in the pages
-//! that a request accesses at the peer, and then wakes the requester. A fault may never end, so a peer
-//! that ceases to receive ([`Qp::hears_requests`]) wakes it, too. It arms no timer meanwhile.
+//! If memory is absent, the request stays with the requester, or the response at the front of
+//! `Answers`; the requester retries when the pages are present. Whose pages they are decides who
+//! faults them in, since a fault may never end and counts for its user ([`crate::faults`]). The
+//! requester's own work item faults in the pages that it sends from or reads into. The peer's work
+//! item faults in the pages that a request accesses at the peer, also those that are read from only
+//! when the response is handled, and then wakes the requester. A peer that ceases to receive
+//! ([`Qp::hears_requests`]) wakes it, too; a response that still needs the peer's pages is lost then.
+//! The requester arms no timer meanwhile.
 //!
 //! # Locks
 //!
@@ -57,6 +60,7 @@ use super::Notes;
 use super::Qp;
 use crate::counters::Counter;
 use crate::counters::Counters;
+use crate::mem::Fault;
 use crate::mem::Fill;
 use crate::proto;
 use crate::proto::Disposition;
@@ -109,8 +113,11 @@ pub(super) struct Spent {
     pub(super) busy: bool,
     /// A response waits for memory.
     pub(super) parked: bool,
-    /// A request waits for memory of the peer, which wakes this half when it is present.
+    /// A request or a response waits for memory of the peer, which wakes this half when it is
+    /// present.
     pub(super) peer_faults: bool,
+    /// A response needs memory of a peer that does not receive any more.
+    lost: bool,
 }
 
 impl Spent {
@@ -163,6 +170,18 @@ struct Visit {
     owed: bool,
     /// The request must be retried: it needs absent memory.
     parked: bool,
+}
+
+/// What becomes of a response that needs absent memory of the peer.
+enum Read {
+    /// The peer faults the memory in, and then wakes the requester.
+    Waits,
+    /// The peer's receive half is busy; it wakes the requester when it is not.
+    Busy,
+    /// The memory could not be faulted in.
+    Refused,
+    /// The peer does not receive any more.
+    Lost,
 }
 
 /// The peer of a turn, and the network properties that its completions report.
@@ -231,6 +250,45 @@ impl Qp {
         }
     }
 
+    /// Has this queue pair fault in memory of its own that a response to the requester on this device
+    /// is read from.
+    fn fault_for_requester(this: ArcBorrow<'_, Self>, fault: Fault) -> Read {
+        let mut read = None;
+        let mut run = bounded(|half: &mut RecvHalf, bits| {
+            if read.is_some() {
+                return Self::recv_turn(this, half, bits, &mut None);
+            }
+            // The state changes only while the token is held, or whoever changes it wakes the
+            // requester.
+            read = Some(if !this.hears_requests() {
+                Read::Lost
+            } else if this.recv_parking.is_hopeful(Some(fault)) {
+                half.requester_waits = true;
+                Self::await_recv(this, fault);
+                Read::Waits
+            } else {
+                Read::Refused
+            });
+            Turn::Done
+        });
+        let kick = this.recv_kick_idle(&mut run);
+        drop(run);
+        if let Some(kick) = kick {
+            Self::after_recv(this, kick);
+        }
+        read.unwrap_or(Read::Busy)
+    }
+
+    /// Runs the receive half inside the requester's turn, if it is idle. Otherwise it restarts the
+    /// requester when it is.
+    fn recv_kick_idle(&self, mut run: impl FnMut(&mut RecvHalf, u32) -> Turn) -> Option<Kick> {
+        self.recv.kick_idle(0, &mut run).or_else(|| {
+            // The holder checks the flag after it releases the token, which may be now.
+            let _: u32 = self.recv_wanted.xchg(1, Full);
+            self.recv.kick_idle(0, &mut run)
+        })
+    }
+
     /// Runs a turn of the receive half inside the requester's turn, for a request or only to fetch
     /// responses. Returns `None` if the half is busy.
     fn visit(
@@ -252,11 +310,7 @@ impl Qp {
             visit = became;
             turn
         });
-        let kick = this.recv.kick_idle(0, &mut run).or_else(|| {
-            // The holder checks the flag after it releases the token, which may be now.
-            let _: u32 = this.recv_wanted.xchg(1, Full);
-            this.recv.kick_idle(0, &mut run)
-        })?;
+        let kick = this.recv_kick_idle(&mut run)?;
         drop(run);
         Self::after_recv(this, kick);
         Some(visit)

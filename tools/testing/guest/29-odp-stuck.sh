@@ -22,7 +22,7 @@ mounted() {
 }
 thawed() { touch $folder.thawed; }
 unmounted() { wait_until 30 umount $folder && wait $server; }
-# stuck PAIRS [leave]: requests of the program that wait for the file.
+# stuck PAIRS [MODE]: requests of the program that wait for the file.
 stuck() {
     rm -f $out
     ip netns exec n1 stuck rxe1 "$(gid 1 10.0.1.1)" $folder/file "$@" >$out 2>&1 &
@@ -55,8 +55,8 @@ unharmed() {
     md5sum /share/tests/bin/xfer
 }
 no_queue_pairs() { not grep -q . <(on 1 rdma res show qp link rxe1 | grep ' type RC '); }
-# all_failed: the program's requests end while the file cannot be read.
-all_failed() {
+# ends_frozen: the program's requests end while the file cannot be read.
+ends_frozen() {
     wait_until 60 not running $user || { cat $out; return 1; }
     cat $out
     wait $user
@@ -90,10 +90,17 @@ check "they succeed when it can" unharmed
 check "it goes" unmounted
 
 check "a file for requests that are given up" mounted
-check "48 requests whose receivers fail, are reset or go" stuck 48 leave
-check "they fail" all_failed
+check "48 requests whose other ends fail, are reset or go" stuck 48 leave
+check "they fail" ends_frozen
 thawed
 check "it goes as well" unmounted
+
+check "a file that one user context has and another one reads" mounted
+check "40 requests wait for it" stuck 40 owner
+check "they do not look for it, either" no_timers
+check "memory of the context that reads comes" wait_until 30 grep -q ^works $out
+check "they succeed when the file can be read" unharmed
+check "this one goes, too" unmounted
 
 check "a file for a process that is killed" mounted
 check "32 requests wait for it" stuck 32

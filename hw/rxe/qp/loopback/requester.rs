@@ -9,12 +9,15 @@ use super::super::send::SendWorld;
 use super::super::Qp;
 use super::answers::received;
 use super::answers::Answer;
+use super::answers::Answers;
 use super::LoopbackPeer;
+use super::Read;
 use super::Request;
 use super::Visit;
 use super::PIECE;
 use crate::counters::Counter;
 use crate::mem::Batch;
+use crate::mem::Fault;
 use crate::mem::MemError;
 use crate::mem::Room;
 use crate::proto;
@@ -270,6 +273,10 @@ impl<'a> SendWorld<'a> {
                 self.set_answer(answer);
                 // The engine counts other dispositions where they matter.
                 if engine.on_response(now, &packet, self) == Disposition::Parked {
+                    if core::mem::take(&mut self.spent.lost) {
+                        self.lose_answers();
+                        return heard;
+                    }
                     self.io.link.answers.put_back(answer);
                     self.spent.parked = true;
                     self.drop_answer();
@@ -285,6 +292,15 @@ impl<'a> SendWorld<'a> {
             }
             self.fetch();
         }
+    }
+
+    /// Discards the responses of a peer that is gone, as a wire would have lost them: the request
+    /// times out.
+    #[cold]
+    fn lose_answers(&mut self) {
+        self.drop_answer();
+        self.io.link.answers = Answers::NONE;
+        self.io.link.owed = false;
     }
 
     /// Fetches responses that the peer owes.
@@ -333,13 +349,26 @@ impl<'a> SendWorld<'a> {
             .queue
             .scatter_by(slot, offset, len as usize, &mut fill, batch);
         let fault = theirs.take_absent();
-        match done {
-            Ok(()) => Ok(()),
-            // Wait for the peer's pages on its behalf.
-            Err(MemError::Absent) if gone && self.waits_for(fault) => Err(LocalFault::Absent),
+        match (done, fault) {
+            (Ok(()), _) => Ok(()),
+            (Err(MemError::Absent), Some(fault)) if gone => Err(self.ask_peer(answer, fault)),
             // It was accessible when the peer replied.
-            Err(_) if gone => Err(WcStatus::RemAccess.into()),
-            Err(error) => Err(self.local_fault(error)),
+            (Err(_), _) if gone => Err(WcStatus::RemAccess.into()),
+            (Err(error), _) => Err(self.local_fault(error)),
         }
+    }
+
+    /// Has the peer that sent a response fault in its memory, from which the data are read.
+    #[cold]
+    fn ask_peer(&mut self, answer: &Answer, fault: Fault) -> LocalFault {
+        let peer = self.qp.loopback_peer(self.rcu);
+        let peer = peer.filter(|peer| peer.tag == answer.tag);
+        match peer.map_or(Read::Lost, |peer| Qp::fault_for_requester(peer, fault)) {
+            Read::Waits => self.spent.peer_faults = true,
+            Read::Busy => self.spent.busy = true,
+            Read::Refused => return WcStatus::RemAccess.into(),
+            Read::Lost => self.spent.lost = true,
+        }
+        LocalFault::Absent
     }
 }
