@@ -181,7 +181,9 @@ pub(crate) struct Qp {
     send_pump: Work<Qp, 0>,
     #[pin]
     recv_pump: Work<Qp, 1>,
+    #[pin]
     send_parking: Parked,
+    #[pin]
     recv_parking: Parked,
     /// Runs the send half in process context, to send held requests without using another task's
     /// CPU time.
@@ -471,8 +473,8 @@ impl Qp {
             let _bh = bh::disable();
             this.recv_is_free();
         }
-        this.send_parking.abandon();
-        this.recv_parking.abandon();
+        drop(this.send_parking.replace(None));
+        drop(this.recv_parking.replace(None));
         // Queued packets will never be processed, and they hold packet buffers.
         drop(this.responses.take_all());
         drop(this.requests.take_all());

@@ -5,6 +5,7 @@
 //! Attributes change only while the caller holds both halves, so that neither engine sees a partial
 //! change. [`Peer`] holds what the receive path checks packets against before it has a half.
 
+use super::park::Parking;
 use super::wire::Sender;
 use super::Notes;
 use super::Qp;
@@ -165,6 +166,8 @@ struct Wanted<'a> {
     alt_path: Option<PathSpec>,
     /// Storage for the peer's reads and atomics, if their number changes.
     resources: Option<KVec<proto::Resource>>,
+    /// New states of waits for memory of the send and the receive half, for a reset.
+    parkings: [Option<Arc<Parking>>; 2],
 }
 
 impl<'a> Wanted<'a> {
@@ -209,12 +212,19 @@ impl<'a> Wanted<'a> {
                 accounted::GFP,
             )?);
         }
+        let resets = mask.intersects(QpAttrMask::STATE)
+            && matches!(attr.state(), Ok(provider::QpState::Reset));
+        let parkings = match resets {
+            true => [qp.send_parking.another()?, qp.recv_parking.another()?],
+            false => [None, None],
+        };
         Ok(Self {
             attr,
             mask,
             path,
             alt_path,
             resources,
+            parkings,
         })
     }
 
@@ -227,6 +237,7 @@ impl<'a> Wanted<'a> {
             path,
             alt_path,
             resources: _,
+            parkings: _,
         } = self;
         let has = |bit| mask.intersects(bit);
         if path.is_some() {
@@ -334,6 +345,7 @@ impl Qp {
 
         // Dropped when both halves are released: freeing the memory may sleep.
         let mut old_resources = KVec::new();
+        let mut _old_parkings = [None, None];
         {
             let _bh = bh::disable();
             let mut send = this.send.exclusive(core::hint::spin_loop);
@@ -368,6 +380,12 @@ impl Qp {
                 recv.parked = None;
                 drop(this.responses.take_all());
                 drop(this.requests.take_all());
+                // A fault that the halves waited for may never end.
+                let [for_send, for_recv] = core::mem::take(&mut wanted.parkings);
+                _old_parkings = [
+                    for_send.and_then(|by| this.send_parking.replace(Some(by))),
+                    for_recv.and_then(|by| this.recv_parking.replace(Some(by))),
+                ];
             }
             if new == QpState::Err {
                 send.io.early.clear(&this.dev);

@@ -14,9 +14,10 @@
 //!                                                                    the request fails
 //! ```
 //!
-//! A fault may never end, so the queue pair does not wait for it when it is destroyed: the work
-//! item belongs to a [`Parking`] of its own, which has a reference to the queue pair only as long as
-//! that may be kicked. [`crate::faults`] decides when the work item runs.
+//! A fault may never end, so the queue pair does not wait for it when it is reset or destroyed: the
+//! work item belongs to a [`Parking`] of its own, which has a reference to the queue pair only as long
+//! as that may be kicked. A reset queue pair gets a new one. [`crate::faults`] decides when the work
+//! item runs.
 //!
 //! Context: the work item runs in process context and may sleep for long; the runner of the half
 //! calls everything else.
@@ -50,9 +51,13 @@ pub(super) enum Half {
     Recv,
 }
 
-/// The wait of one half for memory; `None` for queue pairs of the kernel, which have no such
-/// memory.
-pub(super) struct Parked(Option<Arc<Parking>>);
+/// The wait of one half for memory. Only what runs the half uses and replaces it.
+#[pin_data]
+pub(super) struct Parked {
+    /// `None` for queue pairs of the kernel, which have no such memory.
+    #[pin]
+    parking: SpinLockIrq<Option<Arc<Parking>>>,
+}
 
 /// State of the wait. It may outlive the queue pair.
 #[pin_data]
@@ -82,7 +87,7 @@ struct Wait {
     waiter: Option<Arc<Qp>>,
     /// The work item was submitted and has not ended.
     submitted: bool,
-    /// The queue pair is being destroyed.
+    /// The queue pair waits for nothing any more, or has another state.
     abandoned: bool,
 }
 
@@ -97,42 +102,44 @@ impl_list_item! {
 }
 
 impl Parked {
-    /// Creates the state of a half without a wait. May sleep.
+    /// Creates the state of a half with or without memory to wait for.
+    pub(super) fn new(parking: Option<Arc<Parking>>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            parking <- rdma::new_spinlock_irq!(parking, "rxe::qp::Parked::parking"),
+        })
+    }
+
+    /// Returns the state, which is not replaced while the caller owns the half.
+    fn current(&self) -> Option<Arc<Parking>> {
+        self.parking.lock().clone()
+    }
+
+    /// Creates a state without a wait, to replace the present one. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(share: Option<&Arc<Share>>, dev: &Arc<Dev>, half: Half) -> Result<Self> {
-        let Some(share) = share else {
-            return Ok(Self(None));
+    pub(super) fn another(&self) -> Result<Option<Arc<Parking>>> {
+        let Some(parking) = self.current() else {
+            return Ok(None);
         };
-        let none = Wait {
-            wanted: None,
-            served: None,
-            refused: None,
-            waiter: None,
-            submitted: false,
-            abandoned: false,
-        };
-        let parking = Arc::pin_init(
-            pin_init!(Parking {
-                wait <- rdma::new_spinlock_irq!(none, "rxe::qp::Parking::wait"),
-                work <- new_work!("rxe::qp::Parking::work"),
-                links <- ListLinks::new(),
-                listed <- AtomicTracker::new(),
-                share: share.clone(),
-                dev: dev.clone(),
-                half,
-            }),
-            accounted::GFP,
-        )?;
-        Ok(Self(Some(parking)))
+        Ok(Some(Parking::new(&parking.share, &parking.dev, parking.half)?))
+    }
+
+    /// Replaces the state: the half waits for nothing any more, not even for a fault that does not
+    /// end. The caller owns the half, and drops the result in process context.
+    pub(super) fn replace(&self, by: Option<Arc<Parking>>) -> Option<Arc<Parking>> {
+        let before = core::mem::replace(&mut *self.parking.lock(), by);
+        if let Some(before) = &before {
+            before.abandon();
+        }
+        before
     }
 
     /// Returns whether to wait for these pages. Returns `false` once for a fault that could not be
     /// resolved; a later request may try again.
     pub(super) fn is_hopeful(&self, fault: Option<Fault>) -> bool {
-        let Self(Some(parking)) = self else {
+        let Some(parking) = self.current() else {
             return false;
         };
         let mut wait = parking.wait.lock();
@@ -146,7 +153,7 @@ impl Parked {
     /// Submits the fault that the half of `qp` waits for, unless the work item is resolving this
     /// very fault or has reported its failure.
     fn wait_for(&self, qp: ArcBorrow<'_, Qp>, fault: Fault) {
-        let Self(Some(parking)) = self else {
+        let Some(parking) = self.current() else {
             return;
         };
         let submit = {
@@ -165,26 +172,51 @@ impl Parked {
             Share::submit(parking.share.as_arc_borrow(), parking.clone());
         }
     }
+}
+
+impl Parking {
+    /// Creates the state of a half without a wait. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(share: &Arc<Share>, dev: &Arc<Dev>, half: Half) -> Result<Arc<Self>> {
+        let none = Wait {
+            wanted: None,
+            served: None,
+            refused: None,
+            waiter: None,
+            submitted: false,
+            abandoned: false,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                wait <- rdma::new_spinlock_irq!(none, "rxe::qp::Parking::wait"),
+                work <- new_work!("rxe::qp::Parking::work"),
+                links <- ListLinks::new(),
+                listed <- AtomicTracker::new(),
+                share: share.clone(),
+                dev: dev.clone(),
+                half,
+            }),
+            accounted::GFP,
+        )
+    }
 
     /// Gives up the wait, for good: the half is not kicked any more, except by a work item that
-    /// ends now. Does not wait for a fault that runs. The half must not run any more.
-    pub(super) fn abandon(&self) {
-        let Self(Some(parking)) = self else {
-            return;
-        };
+    /// ends now. Does not wait for a fault that runs. The half must not wait with it any more.
+    fn abandon(&self) {
         let waiter = {
-            let mut wait = parking.wait.lock();
+            let mut wait = self.wait.lock();
             wait.abandoned = true;
             wait.wanted = None;
             wait.waiter.take()
         };
         // The caller has another reference.
         drop(waiter);
-        drop(parking.share.withdraw(parking));
+        drop(self.share.withdraw(self));
     }
-}
 
-impl Parking {
     /// Returns whether it is a fault of the context that has this share.
     pub(crate) fn is_of(&self, share: &Share) -> bool {
         core::ptr::eq(&*self.share, share)

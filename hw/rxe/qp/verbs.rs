@@ -8,6 +8,7 @@ use super::attr::Peer;
 use super::datagram::Destinations;
 use super::park::Half;
 use super::park::Parked;
+use super::park::Parking;
 use super::post::Posts;
 use super::recv::RecvHalf;
 use super::recv::Source;
@@ -212,8 +213,12 @@ impl QpObject {
         let known = Attr::new(copy_cap(&cap), attr.signals_all(), 1);
         let tag = dev.tag();
         let faults = user::faults(udata);
-        let send_parking = Parked::new(faults, &dev, Half::Send)?;
-        let recv_parking = Parked::new(faults, &dev, Half::Recv)?;
+        let parking = |half| {
+            faults
+                .map(|share| Parking::new(share, &dev, half))
+                .transpose()
+        };
+        let (for_send, for_recv) = (parking(Half::Send)?, parking(Half::Recv)?);
         let for_qp = dev.clone();
         let core = Arc::pin_init(
             pin_init!(Qp {
@@ -256,8 +261,8 @@ impl QpObject {
                 gap: Atomic::new(0),
                 send_pump <- new_work!("rxe::Qp::send_pump"),
                 recv_pump <- new_work!("rxe::Qp::recv_pump"),
-                send_parking,
-                recv_parking,
+                send_parking <- Parked::new(for_send),
+                recv_parking <- Parked::new(for_recv),
                 send_later <- new_work!("rxe::Qp::send_later"),
             }),
             accounted::GFP,

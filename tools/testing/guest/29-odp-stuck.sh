@@ -102,6 +102,12 @@ check "memory of the context that reads comes" wait_until 30 grep -q ^works $out
 check "they succeed when the file can be read" unharmed
 check "this one goes, too" unmounted
 
+check "a file for queue pairs that are used again" mounted
+check "8 requests wait for it" stuck 8 again
+check "reset queue pairs do not" ends_frozen
+thawed
+check "it goes for them" unmounted
+
 check "a file for a process that is killed" mounted
 check "32 requests wait for it" stuck 32
 check "their process can be killed" killed
