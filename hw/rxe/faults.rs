@@ -30,7 +30,6 @@ use crate::qp::Parking;
 use kernel::list::impl_list_arc_safe;
 use kernel::list::impl_list_item;
 use kernel::list::AtomicTracker;
-use kernel::list::List;
 use kernel::list::ListArc;
 use kernel::list::ListLinks;
 use kernel::list::TryNewListArc;
@@ -41,6 +40,8 @@ use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::task::Kuid;
 use rdma::accounted;
+use rdma::list::Tag;
+use rdma::list::TaggedList;
 use rdma::new_spinlock_irq;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue::OwnedQueue;
@@ -68,7 +69,7 @@ struct User {
     /// Faults that run.
     running: u32,
     /// Contexts with a fault that may run as far as the context is concerned.
-    ready: List<Share>,
+    ready: TaggedList<Share>,
 }
 
 /// The faults of one user context. It may outlive the context.
@@ -82,13 +83,14 @@ pub(crate) struct Share {
     links: ListLinks,
     #[pin]
     listed: AtomicTracker,
+    tag: Tag,
 }
 
 struct ShareInner {
     /// Faults that run.
     running: u32,
     /// Faults that wait, oldest first.
-    waiting: List<Parking>,
+    waiting: TaggedList<Parking>,
 }
 
 impl_list_arc_safe! {
@@ -97,6 +99,7 @@ impl_list_arc_safe! {
 impl_list_item! {
     impl ListItem<0> for Share { using ListLinks { self.links }; }
 }
+rdma::impl_tagged!(impl Tagged<0> for Share { self.tag });
 
 /// Creates the workqueue of all faults. May sleep.
 ///
@@ -188,7 +191,7 @@ impl Share {
         let new = User {
             contexts: 0,
             running: 0,
-            ready: List::new(),
+            ready: TaggedList::new(),
         };
         let node = RBTreeNode::new(user, new, accounted::GFP)?;
         let share = Arc::pin_init(
@@ -196,11 +199,12 @@ impl Share {
                 faults: faults.clone(),
                 user,
                 inner <- new_spinlock_irq!(
-                    ShareInner { running: 0, waiting: List::new() },
+                    ShareInner { running: 0, waiting: TaggedList::new() },
                     "rxe::Share::inner"
                 ),
                 links <- ListLinks::new(),
                 listed <- AtomicTracker::new(),
+                tag: Tag::new(),
             }),
             accounted::GFP,
         );
@@ -260,13 +264,17 @@ impl Share {
         if !job.is_of(self) {
             return None;
         }
-        let _users = self.faults.users.lock();
-        // A variable, not a temporary of the last expression: that would be dropped after `_users`,
-        // and each guard restores the interrupts that it has found.
-        let mut inner = self.inner.lock();
-        // SAFETY: The only list that a fault can be in is that of its context: `submit` is the only
-        // function that adds it to one. Not by a search: a user determines how many wait.
-        unsafe { inner.waiting.remove(job) }
+        // If no other fault waits, the context is not ready any more. Otherwise it would stay among
+        // the ready ones, even after its end, until a fault of its user has ended. It is dropped after
+        // unlocking, since its drop takes the lock.
+        let mut _idle = None;
+        let mut users = self.faults.users.lock();
+        let job = self.inner.lock().waiting.remove(job);
+        if let Some(user) = users.get_mut(&self.user).filter(|_| !self.is_ready()) {
+            _idle = user.ready.remove(self);
+        }
+        drop(users);
+        job
     }
 
     /// Returns whether a fault may run, as far as the context is concerned.

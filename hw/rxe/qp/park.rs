@@ -40,6 +40,7 @@ use kernel::sync::ArcBorrow;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::accounted;
+use rdma::list::Tag;
 use rdma::sync::SpinLockIrq;
 
 /// A half of a queue pair.
@@ -70,6 +71,7 @@ pub(crate) struct Parking {
     links: ListLinks,
     #[pin]
     listed: AtomicTracker,
+    tag: Tag,
     share: Arc<Share>,
     /// Keeps the table of regions.
     dev: Arc<Dev>,
@@ -100,6 +102,7 @@ impl_list_arc_safe! {
 impl_list_item! {
     impl ListItem<0> for Parking { using ListLinks { self.links }; }
 }
+rdma::impl_tagged!(impl Tagged<0> for Parking { self.tag });
 
 impl Parked {
     /// Creates the state of a half with or without memory to wait for.
@@ -195,6 +198,7 @@ impl Parking {
                 work <- new_work!("rxe::qp::Parking::work"),
                 links <- ListLinks::new(),
                 listed <- AtomicTracker::new(),
+                tag: Tag::new(),
                 share: share.clone(),
                 dev: dev.clone(),
                 half,
