@@ -32,6 +32,8 @@ const BOUNCE: usize = 256;
 
 /// Bytes that are flushed per step, as a region's lock may be held.
 const FLUSH_PART: usize = 1 << 18;
+/// Bytes that are flushed per turn, with bottom halves off. A region may be of any length.
+const FLUSH_TURN: usize = 1 << 20;
 
 /// Source of bytes that are copied only once: writes the bytes of a message from the given offset
 /// on into a room. It may take leaf locks but must not sleep.
@@ -309,6 +311,9 @@ impl<'m> Batch<'m> {
     /// Makes data written to a range persistent. Global visibility needs no action, since writes go
     /// to coherent memory. If the whole region is to be flushed, the range is ignored (annex A19).
     ///
+    /// `done` is the number of bytes that earlier calls for this range have flushed, and is updated.
+    /// Returns whether that is all of it; otherwise another call must follow, in a later turn.
+    ///
     /// # Errors
     ///
     /// The reason why it may not; the rights to flush are required.
@@ -318,7 +323,8 @@ impl<'m> Batch<'m> {
         va: u64,
         len: u32,
         what: FlushKind,
-    ) -> Result<(), MemError> {
+        done: &mut usize,
+    ) -> Result<bool, MemError> {
         let mut rights = 0;
         if what.global {
             rights |= access::FLUSH_GLOBAL;
@@ -335,21 +341,20 @@ impl<'m> Batch<'m> {
         let claim = self.by_peer(key, rights, Touch::Nothing);
         self.remote(&claim, va, len, |_| ())?;
         if !what.persistent {
-            return Ok(());
+            return Ok(true);
         }
         let claim = self.by_peer(key, rights, Touch::Read);
-        let (mut va, mut left) = (va, len);
-        while left != 0 {
-            let part = left.min(FLUSH_PART);
-            self.remote(&claim, va, part, |memory| {
+        let stop = done.saturating_add(FLUSH_TURN).min(len);
+        while *done < stop {
+            let part = stop.saturating_sub(*done).min(FLUSH_PART);
+            self.remote(&claim, va.wrapping_add(*done as u64), part, |memory| {
                 for part in memory {
                     write_back(&part);
                 }
             })?;
-            va = va.wrapping_add(part as u64);
-            left = left.saturating_sub(part);
+            *done = done.saturating_add(part);
         }
-        Ok(())
+        Ok(*done >= len)
     }
 
     /// Invalidates a key on behalf of a work request (`from_peer` false) or a packet.

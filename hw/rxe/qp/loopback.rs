@@ -363,6 +363,10 @@ impl Qp {
         host.finish();
         drop(host);
         Self::after_recv_turn(this, &notes);
+        if notes.flushes {
+            // The requester tries again, in a turn of its own.
+            this.recv_wanted.store(1, Relaxed);
+        }
         let (turn, owed) = match progress {
             Progress::Idle => (Turn::Done, false),
             Progress::Blocked => (Turn::Done, true),

@@ -21,6 +21,8 @@ pub(super) struct Notes {
     pub(super) fault: Option<Fault>,
     /// The half waits for a page fault of the peer on the same device, which wakes it.
     pub(super) peer_faults: bool,
+    /// The current request is a long flush, which the next turn continues.
+    pub(super) flushes: bool,
 }
 
 impl Notes {
@@ -40,6 +42,7 @@ impl Notes {
         completed: false,
         fault: None,
         peer_faults: false,
+        flushes: false,
     };
 
     /// Returns whether there is nothing to report to consumers.

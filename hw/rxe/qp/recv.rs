@@ -44,6 +44,7 @@ use crate::queue::work::RecvBuffers;
 use crate::queue::work::RecvQueue;
 use crate::queue::RingBuf;
 use crate::srq::Srq;
+use crate::wire::Psn;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -90,6 +91,8 @@ pub(super) struct RecvIo {
     pub(super) loopback: bool,
     /// Requests that arrived early.
     pub(super) early: Stash,
+    /// The flush in progress: the PSN of its request, and the number of bytes flushed so far.
+    flushed: Option<(Psn, usize)>,
 }
 
 impl RecvHalf {
@@ -105,6 +108,7 @@ impl RecvHalf {
                 sender: None,
                 loopback: false,
                 early: Stash::EMPTY,
+                flushed: None,
             },
             backlog: None,
             parked: None,
@@ -179,6 +183,7 @@ impl RecvIo {
     pub(super) fn reset(&mut self, dev: &Dev) {
         self.early.clear(dev);
         self.loopback = false;
+        self.flushed = None;
         if let Source::Own(queue) = &mut self.source {
             queue.reset();
         }
@@ -446,8 +451,24 @@ impl RecvHost for RecvWorld<'_> {
     }
 
     fn flush(&mut self, key: Key, va: u64, len: u32, what: FlushKind) -> Result<(), RemoteFault> {
-        let done = self.batch.flush(key, va, len, what);
-        done.map_err(|error| self.remote_fault(error))
+        let psn = self.header().map(|packet| packet.psn);
+        let mut so_far = match self.io.flushed.take() {
+            Some((of, so_far)) if psn == Some(of) => so_far,
+            Some(_) | None => 0,
+        };
+        let fault = match self.batch.flush(key, va, len, what, &mut so_far) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                // As for absent memory, but there is nothing to wait for.
+                self.notes.flushes = true;
+                RemoteFault::Absent
+            }
+            Err(error) => self.remote_fault(error),
+        };
+        if fault == RemoteFault::Absent {
+            self.io.flushed = psn.map(|psn| (psn, so_far));
+        }
+        Err(fault)
     }
 
     fn invalidate(&mut self, key: Key) -> Result<(), RemoteFault> {

@@ -394,7 +394,7 @@ impl Qp {
         // Release memory before consumers are notified.
         drop(host);
         Self::after_recv_turn(this, &notes);
-        verdict(progress, more, &notes, |span| {
+        verdict(progress, more || notes.flushes, &notes, |span| {
             Timer::<Qp, 1>::arm_if_earlier(this, rdma::timer::after(span));
         })
     }
