@@ -2,7 +2,7 @@
 
 //! C functions that only this driver calls.
 //!
-//! The declarations are in `linux/random.h` and `rust/helpers/mem.c`.
+//! The declarations are in `linux/random.h`, `rust/helpers/mem.c` and `rust/helpers/odp.c`.
 
 use crate::mem::Part;
 use core::ffi::c_void;
@@ -26,6 +26,9 @@ rdma::import! { in rdma::bindings;
     pub(crate) fn random_u64() -> u64 = get_random_u64;
     /// Returns whether the kernel maps memory at an address. Accepts any address. Any context.
     pub(crate) fn is_mapped(at: Address) -> bool = rdma_helper_virt_addr_valid;
+    /// Returns the part of `of` that the smallest node has, if each has one in proportion to its CPUs.
+    /// Any context.
+    pub(crate) fn smallest_node_part(of: u32) -> u32 = rdma_helper_smallest_node_part;
 }
 
 /// Writes the CPU's cache lines of registered memory back. Any context.

@@ -8,7 +8,7 @@
 //!
 //! * faults run on a workqueue of this module, not on one that others need;
 //! * of a user context, at most [`PER_CONTEXT`] run at a time, and of all contexts of a user, at
-//!   most [`PER_USER`]. The others wait, in order of arrival within their context; a user's
+//!   most `per_user`. The others wait, in order of arrival within their context; a user's
 //!   contexts take turns;
 //! * nobody waits for a fault that runs: an object whose fault runs is destroyed without it
 //!   ([`Parking::abandon`](crate::qp::Parking)), and its memory ends when the fault does
@@ -26,6 +26,7 @@
 //! `Faults::users`, then `Share::inner`; both are leaf locks otherwise, taken in any context. Jobs
 //! are queued and dropped outside of them.
 
+use crate::edge::smallest_node_part;
 use crate::qp::Parking;
 use kernel::list::impl_list_arc_safe;
 use kernel::list::impl_list_item;
@@ -40,6 +41,7 @@ use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::task::Kuid;
 use rdma::accounted;
+use rdma::bindings;
 use rdma::list::Tag;
 use rdma::list::TaggedList;
 use rdma::new_spinlock_irq;
@@ -50,14 +52,20 @@ use rdma::workqueue::QueueOptions;
 
 /// Faults of one user context that may run at a time.
 const PER_CONTEXT: u32 = 16;
-/// Faults of all contexts of one user that may run at a time: an eighth of what the workqueue may
-/// run.
-const PER_USER: u32 = 256;
+/// Users whose faults all run, if each has as many as it may: together they fill the workqueue.
+const USERS: u32 = 8;
+/// Maximum number of faults that the workqueue runs at a time.
+// CAST: a small constant.
+const MOST: u32 = bindings::wq_consts_WQ_MAX_ACTIVE as u32;
 
 /// The faults of all users.
 #[pin_data]
 pub(crate) struct Faults {
     queue: QueueLease,
+    /// Faults of all contexts of one user that may run at a time. The workqueue divides what it may
+    /// run among the nodes of the machine, and a user determines on which of them its faults are
+    /// queued; so it is a fraction of what the smallest one may run.
+    per_user: u32,
     /// By user ID.
     #[pin]
     users: SpinLockIrq<RBTree<u32, User>>,
@@ -138,6 +146,7 @@ impl Faults {
         Arc::pin_init(
             pin_init!(Self {
                 queue: queue.lease(),
+                per_user: (smallest_node_part(MOST) / USERS).max(PER_CONTEXT),
                 users <- new_spinlock_irq!(RBTree::new(), "rxe::Faults::users"),
             }),
             GFP_KERNEL,
@@ -163,7 +172,7 @@ impl Faults {
     fn take(&self, user: u32) -> Option<(Option<Arc<Share>>, Option<ListArc<Parking>>)> {
         let mut users = self.users.lock();
         let user = users.get_mut(&user)?;
-        if user.running >= PER_USER {
+        if user.running >= self.per_user {
             return None;
         }
         let share = user.ready.pop_front()?;

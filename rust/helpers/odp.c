@@ -5,11 +5,14 @@
  */
 #include <linux/hmm.h>
 #include <linux/hugetlb.h>
+#include <linux/math.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/mmu_notifier.h>
+#include <linux/nodemask.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/topology.h>
 #include <linux/uaccess.h>
 #include <rdma/ib_umem_odp.h>
 #include "helpers.h"
@@ -216,6 +219,24 @@ void *rdma_helper_hmm_pfn_address(unsigned long pfn) { return NULL; }
 void rdma_helper_set_page_dirty(const void *addr)
 {
 	set_page_dirty(virt_to_page(addr));
+}
+
+/*
+ * The part of a number that belongs to the smallest node, if each has a part in proportion to its
+ * CPUs: as max_active of an unbound workqueue is divided.
+ */
+unsigned int rdma_helper_smallest_node_part(unsigned int of)
+{
+	unsigned int all = num_online_cpus(), least = of;
+	int node;
+
+	for_each_online_node(node) {
+		unsigned int cpus = cpumask_weight_and(cpumask_of_node(node), cpu_online_mask);
+
+		if (cpus)
+			least = min(least, mult_frac(of, cpus, all));
+	}
+	return least;
 }
 
 bool rdma_helper_fatal_signal_pending(void)
