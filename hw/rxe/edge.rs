@@ -29,6 +29,10 @@ rdma::import! { in rdma::bindings;
     /// Returns the part of `of` that the smallest node has, if each has one in proportion to its CPUs.
     /// Any context.
     pub(crate) fn smallest_node_part(of: u32) -> u32 = rdma_helper_smallest_node_part;
+    /// Returns the ID of the user that answers for what the current task does: the owner of the
+    /// outermost user namespace that it is in and that root has not made; otherwise the effective
+    /// user. Process context.
+    pub(crate) fn answerable_user() -> u32 = rdma_helper_answerable_user;
 }
 
 /// Writes the CPU's cache lines of registered memory back. Any context.

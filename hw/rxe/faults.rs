@@ -26,6 +26,7 @@
 //! `Faults::users`, then `Share::inner`; both are leaf locks otherwise, taken in any context. Jobs
 //! are queued and dropped outside of them.
 
+use crate::edge::answerable_user;
 use crate::edge::smallest_node_part;
 use crate::qp::Parking;
 use kernel::list::impl_list_arc_safe;
@@ -39,7 +40,6 @@ use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
-use kernel::task::Kuid;
 use rdma::accounted;
 use rdma::bindings;
 use rdma::list::Tag;
@@ -66,7 +66,7 @@ pub(crate) struct Faults {
     /// run among the nodes of the machine, and a user determines on which of them its faults are
     /// queued; so it is a fraction of what the smallest one may run.
     per_user: u32,
-    /// By user ID.
+    /// By the ID of the user that answers for a context: see [`answerable_user`].
     #[pin]
     users: SpinLockIrq<RBTree<u32, User>>,
 }
@@ -196,7 +196,7 @@ impl Share {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(faults: &Arc<Faults>) -> Result<Arc<Self>> {
-        let user = Kuid::current_euid().into_raw().val;
+        let user = answerable_user();
         let new = User {
             contexts: 0,
             running: 0,

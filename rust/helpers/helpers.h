@@ -225,6 +225,7 @@ struct ib_umem_odp *rdma_helper_odp_alloc_child(struct ib_umem_odp *root,
 						unsigned long addr, size_t size,
 						const struct mmu_interval_notifier_ops *ops);
 unsigned int rdma_helper_smallest_node_part(unsigned int of);
+unsigned int rdma_helper_answerable_user(void);
 bool rdma_helper_fatal_signal_pending(void);
 unsigned long rdma_helper_mm_task_size(const struct mm_struct *mm);
 void rdma_helper_odp_release(struct ib_umem_odp *odp);

@@ -3,6 +3,7 @@
  * Helpers for on-demand paging. Without CONFIG_INFINIBAND_ON_DEMAND_PAGING such memory cannot be
  * registered.
  */
+#include <linux/cred.h>
 #include <linux/hmm.h>
 #include <linux/hugetlb.h>
 #include <linux/math.h>
@@ -14,6 +15,7 @@
 #include <linux/sched/signal.h>
 #include <linux/topology.h>
 #include <linux/uaccess.h>
+#include <linux/user_namespace.h>
 #include <rdma/ib_umem_odp.h>
 #include "helpers.h"
 
@@ -237,6 +239,23 @@ unsigned int rdma_helper_smallest_node_part(unsigned int of)
 			least = min(least, mult_frac(of, cpus, all));
 	}
 	return least;
+}
+
+/*
+ * The user that answers for what the current task does: whoever owns the outermost user namespace
+ * that it is in and that was not made by root, since to map further user IDs there costs nothing;
+ * otherwise the effective user.
+ */
+unsigned int rdma_helper_answerable_user(void)
+{
+	const struct cred *cred = current_cred();
+	const struct user_namespace *ns;
+	kuid_t user = cred->euid;
+
+	for (ns = cred->user_ns; ns->parent; ns = ns->parent)
+		if (!uid_eq(ns->owner, GLOBAL_ROOT_UID))
+			user = ns->owner;
+	return __kuid_val(user);
 }
 
 bool rdma_helper_fatal_signal_pending(void)
