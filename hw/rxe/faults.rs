@@ -10,7 +10,9 @@
 //! * of a user context, at most [`PER_CONTEXT`] run at a time, and of all contexts of a user, at
 //!   most `per_user`. The others wait, in order of arrival within their context; a user's
 //!   contexts take turns;
-//! * nobody waits for a fault that runs: an object whose fault runs is destroyed without it
+//! * advice does not wait for its faults, unless it says so. At most [`ADVICE`] of a context are not
+//!   over, and those that have not begun end with it;
+//! * nobody else waits for a fault that runs: an object whose fault runs is destroyed without it
 //!   ([`Parking::abandon`](crate::qp::Parking)), and its memory ends when the fault does
 //!   (`rdma::umem::odp`). It still counts, so that a user cannot have more of them by opening
 //!   further contexts. Only the module waits, when it is unloaded.
@@ -38,6 +40,8 @@ use kernel::list::TryNewListArc;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNode;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use rdma::accounted;
@@ -52,6 +56,8 @@ use rdma::workqueue::QueueOptions;
 
 /// Faults of one user context that may run at a time.
 const PER_CONTEXT: u32 = 16;
+/// Pieces of advice of one user context that may wait or run at a time; further ones are ignored.
+const ADVICE: u32 = 64;
 /// Users whose faults all run, if each has as many as it may: together they fill the workqueue.
 const USERS: u32 = 8;
 /// Maximum number of faults that the workqueue runs at a time.
@@ -85,6 +91,8 @@ struct User {
 pub(crate) struct Share {
     faults: Arc<Faults>,
     user: u32,
+    /// Number of [`Advice`].
+    advice: Atomic<u32>,
     #[pin]
     inner: SpinLockIrq<ShareInner>,
     #[pin]
@@ -92,6 +100,15 @@ pub(crate) struct Share {
     #[pin]
     listed: AtomicTracker,
     tag: Tag,
+}
+
+/// A fault of a user context for which nobody waits.
+pub(crate) struct Advice(Arc<Share>);
+
+impl Drop for Advice {
+    fn drop(&mut self) {
+        let _: u32 = self.0.advice.fetch_sub(1u32, Relaxed);
+    }
 }
 
 struct ShareInner {
@@ -207,6 +224,7 @@ impl Share {
             pin_init!(Self {
                 faults: faults.clone(),
                 user,
+                advice: Atomic::new(0),
                 inner <- new_spinlock_irq!(
                     ShareInner { running: 0, waiting: TaggedList::new() },
                     "rxe::Share::inner"
@@ -284,6 +302,31 @@ impl Share {
         }
         drop(users);
         job
+    }
+
+    /// Counts a piece of advice; `None` if there are too many. Any context.
+    pub(crate) fn advice(this: &Arc<Self>) -> Option<Advice> {
+        let before: u32 = this.advice.fetch_add(1u32, Relaxed);
+        let advice = Advice(this.clone());
+        (before < ADVICE).then_some(advice)
+    }
+
+    /// Forgets the faults that wait: the context ends, and has no queue pairs any more. Any context.
+    pub(crate) fn end(&self) {
+        loop {
+            let mut _idle = None;
+            let mut users = self.faults.users.lock();
+            let job = self.inner.lock().waiting.pop_front();
+            if job.is_none() {
+                if let Some(user) = users.get_mut(&self.user) {
+                    _idle = user.ready.remove(self);
+                }
+            }
+            drop(users);
+            if job.is_none() {
+                return;
+            }
+        }
     }
 
     /// Returns whether a fault may run, as far as the context is concerned.

@@ -53,6 +53,12 @@ impl Context {
     }
 }
 
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.faults.end();
+    }
+}
+
 /// Returns the store of the caller's context; `None` for kernel callers.
 pub(crate) fn store<'a>(udata: &'a Udata<'_>) -> Option<&'a Arc<Store>> {
     udata.ucontext::<Rxe>().map(|context| &context.store)

@@ -9,6 +9,7 @@ use crate::cq::Cqe;
 use crate::device::announce_port;
 use crate::device::Dev;
 use crate::device::Rxe;
+use crate::faults::Share;
 use crate::limits;
 use crate::mem;
 use crate::mem::access;
@@ -18,6 +19,7 @@ use crate::pma;
 use crate::proto::Key;
 use crate::proto::WcStatus;
 use crate::qp::verbs::QpObject;
+use crate::qp::Parking;
 use crate::qp::Qp as QpCore;
 use crate::queue::cq::Arm;
 use crate::queue::cqe::flags;
@@ -48,6 +50,8 @@ use rdma::umem::Umem;
 pub(crate) struct PdObject {
     dev: Arc<Dev>,
     pub(crate) id: PdId,
+    /// The page faults of its user context.
+    faults: Option<Arc<Share>>,
 }
 
 impl Drop for PdObject {
@@ -260,12 +264,16 @@ impl Provider for Rxe {
         // Mapped queues keep their pages, but are not served any more.
     }
 
-    fn alloc_pd(pd: &New<'_, Pd<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<PdObject>> {
+    fn alloc_pd(pd: &New<'_, Pd<Self>>, udata: &mut Udata<'_>) -> Result<impl PinInit<PdObject>> {
         let dev = pd.device().dev.clone();
         let slot = dev.pds.reserve(PD_NUMBERS, accounted::GFP)?;
         let id = PdId(slot.id());
         slot.publish(Arc::new((), accounted::GFP)?);
-        Ok(PdObject { dev, id })
+        Ok(PdObject {
+            dev,
+            id,
+            faults: user::faults(udata).cloned(),
+        })
     }
 
     fn create_ah(
@@ -507,7 +515,8 @@ impl Provider for Rxe {
     }
 
     fn advise_mr(pd: &Pd<Self>, advice: Advice, flush: bool, list: &[Sge]) -> Result {
-        let memory = &pd.device().dev.memory;
+        let dev = &pd.device().dev;
+        let memory = &dev.memory;
         let (touch, may_fault) = match advice {
             Advice::Prefetch => (Touch::Read, true),
             Advice::PrefetchWrite => (Touch::Write, true),
@@ -520,6 +529,12 @@ impl Provider for Rxe {
                 len: usize::try_from(sge.length)?,
                 touch,
             };
+            // Without flush, the pages come later: their file may not even be readable.
+            if let (Some(share), false, true) = (&pd.faults, flush, may_fault) {
+                memory.check_prefetch(pd.id, &fault)?;
+                Parking::advise(share, dev, fault)?;
+                continue;
+            }
             match memory.prefetch(pd.id, &fault, may_fault) {
                 // A failed prefetch without flush is not an error, but an invalid key is.
                 Err(error) if !flush && error != EINVAL => {}

@@ -628,6 +628,22 @@ impl Memory {
         }
     }
 
+    /// Checks that the owner of a region in `pd` may have it faulted in.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the key does not name an on-demand region in `pd`.
+    pub(crate) fn check_prefetch(&self, pd: PdId, fault: &Fault) -> Result {
+        let guard = rcu::read_lock();
+        let core = self.regions.borrow(index(fault.key), &guard);
+        let core = core.ok_or(EINVAL)?;
+        core.outside().check_domain(pd)?;
+        match core.outside().is_on_demand(fault.key) {
+            true => Ok(()),
+            false => Err(EINVAL),
+        }
+    }
+
     /// Calls `f` with the window at a key's index. `f` must check the key.
     fn with_window<R>(&self, key: Key, f: impl FnOnce(&MwCore) -> R) -> Result<R, MemError> {
         let guard = rcu::read_lock();

@@ -397,6 +397,11 @@ impl MrCore {
         }
     }
 
+    /// Returns whether this is the key of a region that is on demand.
+    pub(super) fn is_on_demand(&self, Key(key): Key) -> bool {
+        self.is_locked() && !matches!(self.backing, Backing::Fast) && self.key == key
+    }
+
     /// Faults in pages of an on-demand region. May sleep for long, or for ever. The caller has a
     /// reference and need not be inside the gate: deregistration does not wait for it.
     ///

@@ -19,12 +19,15 @@
 //! as that may be kicked. A reset queue pair gets a new one. [`crate::faults`] decides when the work
 //! item runs.
 //!
+//! Advice to fault memory in is such a work item, too, which kicks nobody.
+//!
 //! Context: the work item runs in process context and may sleep for long; the runner of the half
 //! calls everything else.
 
 use super::work;
 use super::Qp;
 use crate::device::Dev;
+use crate::faults::Advice;
 use crate::faults::Share;
 use crate::mem::Fault;
 use kernel::list::impl_list_arc_safe;
@@ -52,6 +55,14 @@ pub(super) enum Half {
     Recv,
 }
 
+/// Who waits for the faults of a [`Parking`].
+pub(super) enum Waiter {
+    /// A half of a queue pair.
+    Half(Half),
+    /// Nobody: they are advice of the user.
+    Advice { _count: Advice },
+}
+
 /// The wait of one half for memory. Only what runs the half uses and replaces it.
 #[pin_data]
 pub(super) struct Parked {
@@ -75,7 +86,7 @@ pub(crate) struct Parking {
     share: Arc<Share>,
     /// Keeps the table of regions.
     dev: Arc<Dev>,
-    half: Half,
+    by: Waiter,
 }
 
 struct Wait {
@@ -126,7 +137,10 @@ impl Parked {
         let Some(parking) = self.current() else {
             return Ok(None);
         };
-        Ok(Some(Parking::new(&parking.share, &parking.dev, parking.half)?))
+        match parking.by {
+            Waiter::Half(half) => Parking::new(&parking.share, &parking.dev, half).map(Some),
+            Waiter::Advice { .. } => Ok(None),
+        }
     }
 
     /// Replaces the state: the half waits for nothing any more, not even for a fault that does not
@@ -184,6 +198,30 @@ impl Parking {
     ///
     /// `ENOMEM`.
     pub(super) fn new(share: &Arc<Share>, dev: &Arc<Dev>, half: Half) -> Result<Arc<Self>> {
+        Self::waited_for(Waiter::Half(half), share, dev)
+    }
+
+    /// Has memory faulted in that nobody waits for. Does not wait for it, either: if the user has too
+    /// many faults, it is not faulted in at all. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn advise(share: &Arc<Share>, dev: &Arc<Dev>, fault: Fault) -> Result {
+        let Some(count) = Share::advice(share) else {
+            return Ok(());
+        };
+        let parking = Self::waited_for(Waiter::Advice { _count: count }, share, dev)?;
+        {
+            let mut wait = parking.wait.lock();
+            wait.wanted = Some(fault);
+            wait.submitted = true;
+        }
+        Share::submit(share.as_arc_borrow(), parking);
+        Ok(())
+    }
+
+    fn waited_for(by: Waiter, share: &Arc<Share>, dev: &Arc<Dev>) -> Result<Arc<Self>> {
         let none = Wait {
             wanted: None,
             served: None,
@@ -201,7 +239,7 @@ impl Parking {
                 tag: Tag::new(),
                 share: share.clone(),
                 dev: dev.clone(),
-                half,
+                by,
             }),
             accounted::GFP,
         )
@@ -255,8 +293,10 @@ impl WorkItem for Parking {
         if again {
             Share::submit(this.share.as_arc_borrow(), this.clone());
         }
-        let Some(qp) = waiter else { return };
-        match this.half {
+        let (Some(qp), &Waiter::Half(half)) = (waiter, &this.by) else {
+            return;
+        };
+        match half {
             Half::Send => Qp::kick_send(qp.as_arc_borrow(), work::PACKETS | work::POLL),
             Half::Recv => {
                 // The waiter may be a requester on this device.

@@ -148,4 +148,35 @@ static inline int rereg(struct ibv_context *ctx, struct ibv_mr *mr, int flags, s
 	return ioctl(ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
 }
 
+/* Nor has librxe advise_mr. An errno or 0. */
+static inline int loop_advise(struct loop *l, int advice, int flush, void *at, uint32_t len, uint32_t lkey)
+{
+	struct ibv_sge s = { (uintptr_t)at, len, lkey };
+	struct {
+		struct ib_uverbs_ioctl_hdr h;
+		struct ib_uverbs_attr a[4];
+	} c;
+
+	memset(&c, 0, sizeof(c));
+	c.h.length = sizeof(c);
+	c.h.object_id = UVERBS_OBJECT_MR;
+	c.h.method_id = UVERBS_METHOD_ADVISE_MR;
+	c.h.num_attrs = 4;
+	c.h.driver_id = RDMA_DRIVER_RXE;
+	for (int i = 0; i < 4; i++)
+		c.a[i].flags = UVERBS_ATTR_F_MANDATORY;
+	c.a[0].attr_id = UVERBS_ATTR_ADVISE_MR_PD_HANDLE;
+	c.a[0].data = l->pd->handle;
+	c.a[1].attr_id = UVERBS_ATTR_ADVISE_MR_ADVICE;
+	c.a[1].len = 8;
+	c.a[1].data = advice;
+	c.a[2].attr_id = UVERBS_ATTR_ADVISE_MR_FLAGS;
+	c.a[2].len = 4;
+	c.a[2].data = flush ? IB_UVERBS_ADVISE_MR_FLAG_FLUSH : 0;
+	c.a[3].attr_id = UVERBS_ATTR_ADVISE_MR_SGE_LIST;
+	c.a[3].len = sizeof(s);
+	c.a[3].data = (uintptr_t)&s;
+	return ioctl(l->ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
+}
+
 #endif

@@ -89,36 +89,6 @@ static void receive(struct loop *l, void *at, struct ibv_mr *mr, uint32_t len)
 		loop_die("post_recv");
 }
 
-static int advise(struct loop *l, int advice, int flush, void *at, uint32_t len, uint32_t lkey)
-{
-	struct ibv_sge s = { (uintptr_t)at, len, lkey };
-	struct {
-		struct ib_uverbs_ioctl_hdr h;
-		struct ib_uverbs_attr a[4];
-	} c;
-
-	memset(&c, 0, sizeof(c));
-	c.h.length = sizeof(c);
-	c.h.object_id = UVERBS_OBJECT_MR;
-	c.h.method_id = UVERBS_METHOD_ADVISE_MR;
-	c.h.num_attrs = 4;
-	c.h.driver_id = RDMA_DRIVER_RXE;
-	for (int i = 0; i < 4; i++)
-		c.a[i].flags = UVERBS_ATTR_F_MANDATORY;
-	c.a[0].attr_id = UVERBS_ATTR_ADVISE_MR_PD_HANDLE;
-	c.a[0].data = l->pd->handle;
-	c.a[1].attr_id = UVERBS_ATTR_ADVISE_MR_ADVICE;
-	c.a[1].len = 8;
-	c.a[1].data = advice;
-	c.a[2].attr_id = UVERBS_ATTR_ADVISE_MR_FLAGS;
-	c.a[2].len = 4;
-	c.a[2].data = flush ? IB_UVERBS_ADVISE_MR_FLAG_FLUSH : 0;
-	c.a[3].attr_id = UVERBS_ATTR_ADVISE_MR_SGE_LIST;
-	c.a[3].len = sizeof(s);
-	c.a[3].data = (uintptr_t)&s;
-	return ioctl(l->ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
-}
-
 static void advice(struct loop *l)
 {
 	enum { READ = IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, WRITE = IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE,
@@ -127,18 +97,18 @@ static void advice(struct loop *l)
 	struct ibv_mr *mr = demand(l, p, ALL), *ro = demand(l, p, 0);
 
 	result("nothing is there at first", resident(p), 0);
-	result("prefetch without faulting", advise(l, LOOK, 1, p, LEN, mr->lkey), 0);
+	result("prefetch without faulting", loop_advise(l, LOOK, 1, p, LEN, mr->lkey), 0);
 	result("... brings nothing", resident(p), 0);
-	result("prefetch for writing", advise(l, WRITE, 1, p + PAGE, 2 * PAGE, mr->lkey), 0);
+	result("prefetch for writing", loop_advise(l, WRITE, 1, p + PAGE, 2 * PAGE, mr->lkey), 0);
 	result("... brings what it names", resident(p), 2);
-	result("prefetch for reading", advise(l, READ, 1, p, LEN, ro->lkey), 0);
-	result("prefetch, not waiting for it", advise(l, WRITE, 0, p + 8 * PAGE, PAGE, mr->lkey), 0);
-	result("prefetch for writing where that is not allowed", advise(l, WRITE, 1, p, LEN, ro->lkey), EPERM);
-	result("prefetch with a wild key", advise(l, READ, 1, p, LEN, mr->lkey ^ 0x1ff00), EINVAL);
-	result("prefetch past the region", advise(l, READ, 1, p, LEN + 1, mr->lkey), EFAULT);
-	result("prefetch of a pinned region", advise(l, READ, 1, l->buf, 100, l->mr->lkey), EINVAL);
+	result("prefetch for reading", loop_advise(l, READ, 1, p, LEN, ro->lkey), 0);
+	result("prefetch, not waiting for it", loop_advise(l, WRITE, 0, p + 8 * PAGE, PAGE, mr->lkey), 0);
+	result("prefetch for writing where that is not allowed", loop_advise(l, WRITE, 1, p, LEN, ro->lkey), EPERM);
+	result("prefetch with a wild key", loop_advise(l, READ, 1, p, LEN, mr->lkey ^ 0x1ff00), EINVAL);
+	result("prefetch past the region", loop_advise(l, READ, 1, p, LEN + 1, mr->lkey), EFAULT);
+	result("prefetch of a pinned region", loop_advise(l, READ, 1, l->buf, 100, l->mr->lkey), EINVAL);
 	munmap(p + 32 * PAGE, PAGE);
-	result("prefetch of what is unmapped", advise(l, READ, 1, p, LEN, mr->lkey), EFAULT);
+	result("prefetch of what is unmapped", loop_advise(l, READ, 1, p, LEN, mr->lkey), EFAULT);
 	if (ibv_dereg_mr(mr) || ibv_dereg_mr(ro))
 		loop_die("dereg");
 	munmap(p, LEN);
@@ -392,13 +362,13 @@ static void some_advice(struct loop *l, struct ibv_mr *mr)
 	       LOOK = IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT };
 	unsigned char *p = map(PROT_READ | PROT_WRITE);
 
-	result("prefetch without faulting", advise(l, LOOK, 1, p, LEN, mr->lkey), 0);
+	result("prefetch without faulting", loop_advise(l, LOOK, 1, p, LEN, mr->lkey), 0);
 	result("... brings nothing", resident(p), 0);
-	result("prefetch for writing", advise(l, WRITE, 1, p + PAGE, 2 * PAGE, mr->lkey), 0);
+	result("prefetch for writing", loop_advise(l, WRITE, 1, p + PAGE, 2 * PAGE, mr->lkey), 0);
 	result("... brings what it names", resident(p), 2);
 	munmap(p + 32 * PAGE, PAGE);
-	result("prefetch of what is unmapped", advise(l, READ, 1, p, LEN, mr->lkey), EFAULT);
-	result("prefetch beyond all", advise(l, READ, 1, (void *)-4096ul, 4095, mr->lkey), EFAULT);
+	result("prefetch of what is unmapped", loop_advise(l, READ, 1, p, LEN, mr->lkey), EFAULT);
+	result("prefetch beyond all", loop_advise(l, READ, 1, (void *)-4096ul, 4095, mr->lkey), EFAULT);
 	munmap(p, LEN);
 }
 
@@ -486,7 +456,7 @@ static void bounded(struct loop *l)
 	munmap(p, (size_t)CHUNKS * CHUNK);
 	long before = kilobytes("/proc/meminfo", "SUnreclaim:");
 	for (size_t i = 0; i < CHUNKS; i++)
-		wrong += advise(l, READ, 1, p + i * CHUNK, PAGE, mr->lkey) != EFAULT;
+		wrong += loop_advise(l, READ, 1, p + i * CHUNK, PAGE, mr->lkey) != EFAULT;
 	long after = kilobytes("/proc/meminfo", "SUnreclaim:");
 	result("thousands of places where nothing is", wrong, 0);
 	result("... cost nothing", after - before > 6000 ? after - before : 0, 0);
@@ -495,7 +465,7 @@ static void bounded(struct loop *l)
 		loop_die("mmap");
 	madvise(p, (size_t)CHUNKS * CHUNK, MADV_NOHUGEPAGE);
 	for (size_t i = 0; i < CHUNKS; i++)
-		wrong += advise(l, READ, 1, p + i * CHUNK, PAGE, mr->lkey) != 0;
+		wrong += loop_advise(l, READ, 1, p + i * CHUNK, PAGE, mr->lkey) != 0;
 	after = kilobytes("/proc/meminfo", "SUnreclaim:");
 	result("thousands of places where something is", wrong, 0);
 	result("... cost something", after - before > 6000, 1);
@@ -607,7 +577,7 @@ static void large(struct loop *l, int count)
 	wrong = 0;
 	began = cpu_ms();
 	for (size_t i = 0; i < CHUNKS; i++)
-		wrong += advise(l, READ, 1, (void *)(iova + i * CHUNK), PAGE, mr->lkey) != 0;
+		wrong += loop_advise(l, READ, 1, (void *)(iova + i * CHUNK), PAGE, mr->lkey) != 0;
 	long brought = cpu_ms() - began;
 	result("thousands of places that are used, and one that is unmapped", wrong, 1);
 	cost = kernel_kilobytes() - before;

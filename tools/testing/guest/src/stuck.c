@@ -9,7 +9,7 @@
  * With "leave", every other pair writes to the file and the others read from it, and the queue pairs
  * that have the file fail, are reset or are destroyed then: all requests must fail. With "owner", all
  * pairs read from the file, which another user context has: the context that reads can still fault
- * in memory of its own ("works" is printed). With "again", all pairs write to the file, and are
+ * in memory of its own ("works" is printed), and advice about the file returns. With "again", all pairs write to the file, and are
  * reset and connected again then: other memory on demand can be faulted in for them.
  */
 #include "loop.h"
@@ -189,8 +189,12 @@ int main(int argc, char **argv)
 	say("posted");
 	if (leaves)
 		leave(to, pairs);
-	if (owner)
+	if (owner) {
+		/* Returns although nothing can be faulted in. */
+		if (loop_advise(&theirs, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, 0, file, len, mr->lkey))
+			loop_die("advice");
 		own_memory();
+	}
 	if (anew)
 		again(from, to, pairs);
 	for (int i = 0; i < pairs; i++)
