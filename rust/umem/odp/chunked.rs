@@ -10,12 +10,14 @@
 //!   fault_in --- chunk exists? -- no --> child, its table ---> tree <--- with
 //!      |                                                        ^
 //!      +--- makes pages present ------------------------------- +
-//!   no page present, no other user ---> removed from the tree, released
+//!   no page present when a fault leaves it ---> removed from the tree, released
+//!   new chunk ---> a few others are examined: those without a page are released
 //!   too many chunks ---> one that was not used recently is released first
 //! ```
 //!
 //! A peer that has the key may name any address. The cost of that is bounded: a chunk is kept only
-//! if the process maps memory in it, and of a whole address space at most [`MOST`] are kept. Chunks
+//! if a page in it was present, and of a whole address space at most [`MOST`] are kept. Chunks that
+//! the process or reclaim has emptied since are released when others are created. Chunks
 //! are charged to the memory cgroup of the process, whichever task faults their pages in.
 //!
 //! # Locks
@@ -71,6 +73,9 @@ const CHUNK_PAGES: usize = (CHUNK >> PAGE_SHIFT) as usize;
 const MOST: usize = 2048;
 /// Number of chunks examined to find one that was not used recently.
 const LOOKED_AT: usize = 32;
+/// Number of chunks examined for each new one, to find those without a page. More than one, so that
+/// empty ones do not accumulate.
+const SWEPT: usize = 4;
 
 /// Memory of a process on demand, in chunks.
 ///
@@ -118,6 +123,8 @@ struct Chunks {
     count: usize,
     /// Number of the chunk at which the next search for a chunk to release starts.
     hand: u64,
+    /// Number of the chunk at which the next search for an empty one starts.
+    swept: u64,
 }
 
 /// # Invariants
@@ -250,6 +257,7 @@ impl Chunked {
             tree: RBTree::new(),
             count: 0,
             hand: 0,
+            swept: 0,
         };
         let space = KBox::pin_init(
             pin_init!(Space {
@@ -376,6 +384,11 @@ impl Chunked {
     fn create(&self, number: u64, _use: &Use<'_, Self>, _mm: &MmWithUserAsync) -> Result<Entered> {
         while let Some(victim) = self.space.victim(self.most) {
             self.space.give_back(victim, |_| true);
+        }
+        for _ in 0..SWEPT {
+            if let Some(empty) = self.space.empty() {
+                self.space.give_back(empty, Pages::is_empty);
+            }
         }
         let start = usize::try_from(number.checked_mul(CHUNK).ok_or(EFAULT)?)?;
         // SAFETY: While this is used, which `_use` proves, it has not ended, so `root` is valid
@@ -514,6 +527,20 @@ impl Space {
         }
         chunks.hand = next;
         chunks.enter(found?)
+    }
+
+    /// Examines one chunk, and enters it if it has neither a page nor a user.
+    fn empty(&self) -> Option<Entered> {
+        let mut chunks = self.chunks.lock();
+        let from = chunks.swept;
+        let cursor = match chunks.tree.cursor_lower_bound(&from) {
+            Some(cursor) => cursor,
+            None => chunks.tree.cursor_front()?,
+        };
+        let (&number, chunk) = cursor.current();
+        let is_empty = chunk.busy == 0 && chunk.pages.is_empty();
+        chunks.swept = number.saturating_add(1);
+        is_empty.then(|| chunks.enter(number)).flatten()
     }
 
     /// Releases a chunk if it has no other user and `if_so` returns true; otherwise leaves it.
