@@ -31,6 +31,7 @@ use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::edge::Alone;
 use rdma::edge::View;
@@ -177,11 +178,11 @@ pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp, fail: fn(&Qp)) -> Result<
     if is_special || !ports.any(|port| device.port_speaks(port, Protocol::Ib)) {
         return Ok(Prepared(None));
     }
-    let mut users = KVec::with_capacity(1, GFP_KERNEL)?;
+    let mut users = KVec::with_capacity(1, accounted::GFP)?;
     let token = Token::new()?;
     let qp = address(qp);
-    users.push(User { qp, token }, GFP_KERNEL)?;
-    let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+    users.push(User { qp, token }, accounted::GFP)?;
+    let node = RBTreeNodeReservation::new(accounted::GFP)?;
     let qps = device.slot::<Qps>();
     let number = qps.list.lock().numbers.take();
     let inner = Inner {
@@ -195,7 +196,7 @@ pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp, fail: fn(&Qp)) -> Result<
             number,
             inner <- kernel::new_mutex!(inner, "Secured::inner"),
         }),
-        GFP_KERNEL,
+        accounted::GFP,
     )?;
     Ok(Prepared(Some(Pending { secured, qps, node })))
 }
@@ -280,7 +281,7 @@ pub(crate) fn open(real: &Qp, handle: &Qp) -> Result {
     let places = inner.standing.places();
     rules::admit(places, |place| look(device, place), |p| token.may_use(p))?;
     let qp = address(handle);
-    inner.users.push(User { qp, token }, GFP_KERNEL)?;
+    inner.users.push(User { qp, token }, accounted::GFP)?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@
 //!
 //! C header: `include/linux/dma-buf.h`.
 
+use crate::accounted;
 use crate::bindings;
 use crate::provider::unsupported;
 use core::ptr::NonNull;
@@ -58,7 +59,7 @@ impl DmaBuf {
         }
         // SAFETY: A zeroed structure is an empty mapping.
         let empty = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
-        let mut map = KBox::new(empty, GFP_KERNEL)?;
+        let mut map = KBox::new(empty, accounted::GFP)?;
         // SAFETY: `buf` holds a reference, and `map` is writable.
         to_result(unsafe { bindings::rdma_helper_dma_buf_vmap(buf.0.as_ptr(), &mut *map) })?;
         // INVARIANT: The function filled in the mapping.
