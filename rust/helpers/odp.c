@@ -61,6 +61,11 @@ void rdma_helper_odp_release(struct ib_umem_odp *odp)
  * file system reads: otherwise, if that does not answer, a task that waits for the lock as a writer
  * waits for ever, and behind it all readers, among them the exit of the process. Errors are left to
  * hmm_range_fault().
+ *
+ * That holds for the first read of a page. If it fails, fixup_user_fault() tries again with the lock
+ * held, since only then does a fault report an error; and hmm_range_fault() reads a page with the
+ * lock held that has gone since. So a file server that wants it can still have the lock held, by
+ * answering the first read and not the second.
  */
 static void read_files(struct mm_struct *mm, unsigned long addr, unsigned long end, bool write)
 {

@@ -74,6 +74,11 @@ impl Drop for Owned {
 /// with each while the process maps it. Without `fault`, only pages that the process has in memory
 /// are made present. Returns their number. May sleep, and take long.
 ///
+/// With the C core, which looks pages up in its list itself and without the lock, a second fault of
+/// the same memory can store a page there that the process has just lost, and this reads it: then
+/// `note` is called with a page that is not mapped. Our core looks up in memory of its own, and fills
+/// the list under the lock (`umem/odp.rs`).
+///
 /// # Errors
 ///
 /// `EFAULT` if the memory does not contain the pages, or the process does not map them, or not
