@@ -478,9 +478,9 @@ impl Conn {
         if sent.is_some() {
             state.send = sent;
         }
-        let (result, actions) = result;
+        let (result, mut actions) = result;
         let result = result.map_err(refused);
-        let event = self.act(state, actions, None, kept);
+        let event = self.act(state, &mut actions, None, kept);
         self.queue(state, event, None, None);
         result
     }
@@ -490,7 +490,7 @@ impl Conn {
     pub(crate) fn act(
         self: &Arc<Self>,
         state: &mut State,
-        actions: Actions<Ref>,
+        actions: &mut Actions<Ref>,
         from: Option<(&Port, &Received<'_>)>,
         private: KVec<u8>,
     ) -> Option<Event> {
@@ -506,12 +506,12 @@ impl Conn {
             dropped,
             event,
         } = actions;
-        if let Some(id) = cancel {
+        if let Some(id) = *cancel {
             if let Some((_, sent)) = state.send.take_if(|(it, _)| *it == id) {
                 sent.cancel();
             }
         }
-        if let Some((id, ms)) = extend {
+        if let Some((id, ms)) = *extend {
             if let Some((it, sent)) = &state.send {
                 if *it == id {
                     sent.extend(ms);
@@ -519,10 +519,10 @@ impl Conn {
             }
         }
         if let Some(keys) = release {
-            tables::release(&self.cm.ids, &self.cm.qpns, &keys, self);
+            tables::release(&self.cm.ids, &self.cm.qpns, keys, self);
         }
         if let Some(key) = release_sidr {
-            self.cm.sidr.delete(&key, self);
+            self.cm.sidr.delete(key, self);
         }
         match keep {
             Some(Keep::Private) => state.kept = private,
@@ -531,13 +531,13 @@ impl Conn {
         }
         if let Some(send) = send {
             let message = send.answer.message(&state.kept);
-            match send.to {
+            match &send.to {
                 To::Route(way) => {
                     if let Body::Rej(rej) = &message.body {
                         trace::send_rej(&self.id, rej.reason.0.into());
                     }
                     trace::sends(message.body.kind(), &self.id);
-                    self.send_once(&way, &message, false);
+                    self.send_once(way, &message, false);
                 }
                 To::Sender => {
                     if let Some((port, received)) = from {
@@ -556,19 +556,19 @@ impl Conn {
             }
         }
         match timer {
-            Some(Timer::Start(at)) => state.deadline = Some(at),
+            Some(Timer::Start(at)) => state.deadline = Some(*at),
             Some(Timer::Stop) => state.deadline = None,
             None => {}
         }
         if let (Some(kind), Some((port, _))) = (duplicate, from) {
-            port.counters.add(Group::Duplicates, kind, 1);
+            port.counters.add(Group::Duplicates, *kind, 1);
         }
         for (old, new) in state.old.iter_mut().zip(dropped) {
             if new.is_some() {
-                *old = new;
+                *old = new.take();
             }
         }
-        event
+        *event
     }
 
     /// Sends a message whose end nobody waits for. It is dropped if it cannot be sent: the peer
@@ -620,11 +620,11 @@ impl Conn {
         if state.gone || state.events.reserve(SPARE + 1, GFP_KERNEL).is_err() {
             return None;
         }
-        let actions = step(state);
+        let mut actions = step(state);
         if actions.event.is_none() && actions.send.is_none() && actions.duplicate.is_none() {
             self.ignored(state, message);
         }
-        match self.act(state, actions, Some((port, received)), KVec::new()) {
+        match self.act(state, &mut actions, Some((port, received)), KVec::new()) {
             Some(event) => Some((entered, event)),
             None => {
                 entered.leave();
@@ -685,8 +685,8 @@ impl Conn {
             let name = state.engine.state() as u32;
             trace::message(OfMessage::SendErr, name, status);
         }
-        let actions = state.engine.send_ended(id, end, self.cm.now());
-        let event = self.act(state, actions, None, KVec::new());
+        let mut actions = state.engine.send_ended(id, end, self.cm.now());
+        let event = self.act(state, &mut actions, None, KVec::new());
         self.queue(state, event, None, None);
         entered.leave();
     }
@@ -695,8 +695,8 @@ impl Conn {
         let now = self.cm.now();
         if state.deadline.is_some_and(|at| at <= now) {
             state.deadline = None;
-            let actions = state.engine.timer(now);
-            let event = self.act(state, actions, None, KVec::new());
+            let mut actions = state.engine.timer(now);
+            let event = self.act(state, &mut actions, None, KVec::new());
             self.queue(state, event, None, None);
         }
     }
@@ -758,9 +758,9 @@ impl Conn {
         let service = self.service(&state);
         // Before the engine stops the timer, of which the work item has a reference.
         let timed = state.deadline.take().is_some() || state.timed;
-        let actions = state.engine.destroy(why);
+        let mut actions = state.engine.destroy(why);
         // Nobody is told any more.
-        let _: Option<Event> = self.act(&mut state, actions, None, KVec::new());
+        let _: Option<Event> = self.act(&mut state, &mut actions, None, KVec::new());
         state.gone = true;
         self.show(&state);
         if let Some(service) = service {

@@ -382,13 +382,13 @@ impl<R: Route> Conn<R> {
                 }),
             },
         });
-        let mut actions = Actions::default();
         if let Err(error) = posted {
+            let mut actions = Actions::default();
             self.end_with_timewait(now, &mut actions);
             return not_posted(error, actions);
         }
         *step = Step::DreqSent { send: Some(id) };
-        (Ok(()), actions)
+        (Ok(()), Actions::default())
     }
 
     #[inline(never)]
