@@ -450,7 +450,7 @@ impl Conn {
         kept: KVec<u8>,
     ) -> Result {
         let mut sent = None;
-        let result = state.engine.call(call, self.cm.now(), |posting| {
+        let mut done = state.engine.call(call, self.cm.now(), |posting| {
             let kind = posting.message.body.kind();
             let (patience, ending, id) = match posting.policy {
                 Policy::Once => (Patience::default(), Ending::untracked(kind, false), None),
@@ -478,11 +478,10 @@ impl Conn {
         if sent.is_some() {
             state.send = sent;
         }
-        let (result, mut actions) = result;
-        let result = result.map_err(refused);
-        let event = self.act(state, &mut actions, None, kept);
+        // Not taken apart, which would move it.
+        let event = self.act(state, &mut done.1, None, kept);
         self.queue(state, event, None, None);
-        result
+        done.0.map_err(refused)
     }
 
     /// Carries out what a step says, but for the event, which is returned. `from` is the message that

@@ -10,9 +10,9 @@
 
 use crate::deliver;
 use crate::edge::core::caps;
-use crate::edge::core::Caps;
 use crate::edge::core::gid_types;
 use crate::edge::core::transport;
+use crate::edge::core::Caps;
 use crate::edge::core::Gid;
 use crate::edge::id::Id;
 use crate::edge::id::Kind;

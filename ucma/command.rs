@@ -135,12 +135,7 @@ fn read(from: usize, to: &mut [u8]) -> Result {
 /// Copies the structure of a command that is long, or longer than what the program has written, and
 /// carries the command out.
 #[inline(never)]
-fn copy(
-    file: &Arc<File>,
-    call: &Call<'_, UcmFiles>,
-    (op, len): (Op, usize),
-    room: u16,
-) -> Result {
+fn copy(file: &Arc<File>, call: &Call<'_, UcmFiles>, (op, len): (Op, usize), room: u16) -> Result {
     let mut bytes = [0; LONGEST];
     let bytes = bytes.get_mut(..len).ok_or(EINVAL)?;
     read(call.from.wrapping_add(HEADER), bytes)?;

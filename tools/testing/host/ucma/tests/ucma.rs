@@ -598,12 +598,24 @@ fn answers_to_queries() {
     // As in C: another family is cut.
     let mut route = [0; ROUTE.0];
     let ib = address(IB, 3);
-    answer::route(&mut route, Named::new(&ib.0), Named::new(&to.0), None, 0, &[[0; 64]; 2]);
+    answer::route(
+        &mut route,
+        Named::new(&ib.0),
+        Named::new(&to.0),
+        None,
+        0,
+        &[[0; 64]; 2],
+    );
     assert_eq!((&route[138..164], &route[..8]), (&[3; 26][..], &[0; 8][..]));
 
     let mut addr = [0; ADDR.0];
     let ib = address(IB, 9);
-    answer::addresses(&mut addr, Named::new(&from.0), Named::new(&ib.0), Some(&device));
+    answer::addresses(
+        &mut addr,
+        Named::new(&from.0),
+        Named::new(&ib.0),
+        Some(&device),
+    );
     assert_eq!(addr[8..16], [2, 0, 0x34, 0x12, 16, 0, 48, 0]);
     assert_eq!(
         (&addr[16..32], &addr[32..144]),
