@@ -12,6 +12,7 @@ use crate::deliver;
 use crate::edge::core::caps;
 use crate::edge::core::gid_types;
 use crate::edge::core::transport;
+use crate::edge::core::Caps;
 use crate::edge::core::Gid;
 use crate::edge::id::Id;
 use crate::edge::id::Kind;
@@ -77,6 +78,8 @@ pub(crate) struct Attached {
     pub(crate) device: Arc<CmaDevice>,
     /// The port; 0 for a listener on all ports.
     pub(crate) port: u32,
+    /// What the port can do, which does not change.
+    pub(crate) caps: Caps,
     /// The GID of the local address.
     pub(crate) gid: Option<Arc<Gid>>,
     /// The GID type of connections.
@@ -322,6 +325,7 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
         inner.device = Some(Attached {
             device: device.clone(),
             port,
+            caps: caps(view, port),
             gid,
             gid_type: if port == 0 {
                 GidType::Ib
@@ -362,19 +366,34 @@ pub(crate) fn detach(id: &Id) {
 }
 
 impl Id {
+    /// What its port can do, and the number, if it is attached.
+    pub(crate) fn port(&self) -> Option<(Caps, u32)> {
+        self.look(|inner| {
+            let attached = inner.device.as_ref()?;
+            Some((attached.caps, attached.port))
+        })
+    }
+
+    /// Whether it is attached to a device.
+    pub(crate) fn has_device(&self) -> bool {
+        self.look(|inner| inner.device.is_some())
+    }
+
     /// The device and port, if it is attached.
     pub(crate) fn device(&self) -> Option<(DeviceRef, u32)> {
-        self.attached()
-            .map(|attached| (attached.device.device().clone(), attached.port))
+        self.look(|inner| {
+            let attached = inner.device.as_ref()?;
+            Some((attached.device.device().clone(), attached.port))
+        })
     }
 
     /// The device, port and GID, if it is attached.
     pub(crate) fn attached(&self) -> Option<Attached> {
-        self.with(|inner| inner.device.clone())
+        self.look(|inner| inner.device.clone())
     }
 
     /// The GID of the local address.
     pub(crate) fn sgid(&self) -> Option<Arc<Gid>> {
-        self.attached().and_then(|attached| attached.gid)
+        self.look(|inner| inner.device.as_ref()?.gid.clone())
     }
 }

@@ -67,6 +67,9 @@ const _: () = assert!(SERVICE == size_of::<bindings::ib_user_service_rec>());
 /// Bytes of a socket address (`struct sockaddr_storage`).
 pub const ADDRESS: usize = 128;
 
+/// Bytes of the longest address (`struct sockaddr_ib`), as a [`Route`] has it.
+pub const IB: usize = 48;
+
 /// A socket address of any family.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
@@ -95,6 +98,15 @@ impl SocketAddress {
                 put(8, &v6.ip().octets());
                 put(24, &v6.scope_id().to_ne_bytes());
             }
+        }
+        Self(bytes)
+    }
+
+    /// Returns an address that consists of these bytes, and zeros behind them.
+    pub fn of(address: &[u8; IB]) -> Self {
+        let mut bytes = [0; ADDRESS];
+        if let Some(first) = bytes.first_chunk_mut() {
+            *first = *address;
         }
         Self(bytes)
     }
@@ -681,10 +693,7 @@ impl<U: CmUser> Locked<'_, U> {
 
     /// Returns the family of its source address.
     pub fn source_family(&self) -> u16 {
-        let Route {
-            src: [a, b, ..], ..
-        } = self.route();
-        u16::from_ne_bytes([a, b])
+        self.id.view().source_family()
     }
 
     /// Returns the GIDs of its ends, source first.

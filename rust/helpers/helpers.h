@@ -700,8 +700,8 @@ enum {
 
 /* What an id knows of its ends. GIDs are those that the addresses alone give. */
 struct rdma_helper_cm_route {
-	u8 src[128];
-	u8 dst[128];
+	u8 src[48]; /* sizeof(struct sockaddr_ib), the longest one */
+	u8 dst[48];
 	u8 sgid[16];
 	u8 dgid[16];
 	u64 node_guid;
