@@ -35,6 +35,8 @@ use crate::proto::spec::Spec;
 use crate::proto::write::Command;
 use crate::proto::write::Number;
 use crate::proto::Refusal;
+use crate::quick;
+use crate::quick::Supported;
 use crate::table;
 use crate::table::Def;
 use crate::table::Handler;
@@ -178,6 +180,7 @@ pub(crate) struct Api {
     objects: ApiObjects,
     plain: KVec<WriteCommand>,
     extended: KVec<WriteCommand>,
+    quick: Supported,
 }
 
 impl Api {
@@ -202,6 +205,7 @@ impl Api {
             plain: KVec::with_capacity(plain.into(), GFP_KERNEL)?,
             extended: KVec::with_capacity(extended.into(), GFP_KERNEL)?,
             objects: ApiObjects::none(),
+            quick: Supported::default(),
         };
         for _ in 0..METHODS {
             this.methods.push(None, GFP_KERNEL)?;
@@ -244,7 +248,31 @@ impl Api {
             }
         }
         this.objects = objects;
+        this.quick = Supported {
+            ring: this.has_core(quick::POST_SEND),
+            notify: this.has_core(quick::REQ_NOTIFY_CQ),
+            invoke: this.has_core(quick::REQ_NOTIFY_CQ)
+                && this
+                    .method(quick::DEVICE, quick::INVOKE_WRITE)
+                    .is_some_and(|method| {
+                        method.is_ours()
+                            && Bit::of_attribute(quick::WRITE_CMD)
+                                .is_some_and(|bit| bit.mask() == method.summary.mandatory)
+                    }),
+        };
         Ok(this)
+    }
+
+    /// Whether the device has a plain command, which a function of this module carries out.
+    fn has_core(&self, number: u8) -> bool {
+        let command = self.plain.get(usize::from(number));
+        command.is_some_and(|command| matches!(command.run, Some(Run::Core(_))))
+    }
+
+    /// Which of the quick calls the device has.
+    #[inline]
+    pub(crate) fn quick(&self) -> Supported {
+        self.quick
     }
 
     /// The driver that programs must be made for.

@@ -14,6 +14,7 @@ use crate::proto::ioctl::Call as Judge;
 use crate::proto::ioctl::Header;
 use crate::proto::ioctl::Step;
 use crate::proto::ioctl::HEADER;
+use crate::quick;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use rdma::bindings;
@@ -28,11 +29,21 @@ const RDMA_VERBS_IOCTL: u32 = kernel::ioctl::_IOWR::<[u8; HEADER]>(bindings::RDM
 ///
 /// `ENOIOCTLCMD`: another ioctl; `EFAULT`, `EINVAL`, `EPROTONOSUPPORT`, `EOPNOTSUPP`: header or
 /// attributes; `EIO`: the driver's method, and the device is gone; those of the method.
+#[inline]
 pub(crate) fn ioctl(file: &UFile, cmd: u32, from: Address) -> Result {
     if cmd != RDMA_VERBS_IOCTL {
         return Err(ENOIOCTLCMD);
     }
-    let header = Header::parse(from.read()?);
+    let header = Header::parse(from.words()?);
+    match quick::ioctl(file, &header, from.after(HEADER)) {
+        Some(result) => result,
+        None => any(file, &header, from),
+    }
+}
+
+/// Carries out any method.
+#[inline(never)]
+fn any(file: &UFile, header: &Header, from: Address) -> Result {
     header.check(PAGE_SIZE).map_err(errno)?;
     let node = CharDevice::of(file);
     let _section = node.enter();

@@ -107,7 +107,7 @@ pub(crate) fn resize(call: &Call, cq: &verbs::Cq, entries: u32) -> Result {
 ///
 /// `EOPNOTSUPP`. The driver's answer tells of missed completions, which nobody has asked for.
 pub(crate) fn request_notify(cq: &verbs::Cq, solicited: bool) -> Result {
-    let request = cq.dev().ops().req_notify_cq.ok_or(unsupported())?;
+    let request = cq.dev().ops().req_notify_cq.ok_or_else(unsupported)?;
     let flags = match solicited {
         true => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
         false => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
