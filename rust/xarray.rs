@@ -97,8 +97,8 @@ impl<V: View> XArray<V> {
     where
         V: RcuFreed,
     {
-        // SAFETY: The array is initialised.
-        let found = NonNull::new(unsafe { bindings::xa_load(self.raw(), index(id)) })?;
+        // SAFETY: The array is initialised, and the caller is an RCU reader.
+        let found = NonNull::new(unsafe { bindings::rdma_helper_xa_load(self.raw(), index(id)) })?;
         // SAFETY: An entry is a `V` that exists while it is in the array (invariant of `XArray`);
         // its memory stays until the end of the section (`RcuFreed`).
         Some(unsafe { V::view(found.as_ptr().cast()) })

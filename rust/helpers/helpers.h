@@ -17,6 +17,7 @@ struct ib_device;
 struct mem_cgroup;
 struct vm_area_struct;
 struct workqueue_struct;
+struct xarray;
 
 /*
  * For bitcode that is inlined into Rust. always_inline, because compilers otherwise refuse to
@@ -63,6 +64,7 @@ u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
 bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
 void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
 void rdma_helper_list_del_init(struct list_head *entry);
+void *rdma_helper_xa_load(struct xarray *xa, unsigned long index);
 
 /* sysctl.c */
 struct ctl_table_header;
