@@ -210,6 +210,19 @@ impl<V: View> Locked<'_, V> {
         Ok(id)
     }
 
+    /// As [`reserve`](Self::reserve), of a number.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the number is in use; `ENOMEM`.
+    pub fn reserve_number(&mut self, id: u32) -> Result {
+        // SAFETY: The lock is held; the function takes it again if it drops it.
+        // INVARIANT: Null is stored as `RESERVED`.
+        to_result(unsafe {
+            bindings::__xa_insert(self.raw(), index(id), ptr::null_mut(), accounted::FLAGS)
+        })
+    }
+
     /// Frees a number. Returns the object that a lookup would have found.
     pub fn erase(&mut self, id: u32) -> Option<NonNull<V>> {
         // SAFETY: The lock is held (type invariant).
