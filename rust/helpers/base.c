@@ -227,7 +227,8 @@ void *rdma_helper_xa_load(struct xarray *xa, unsigned long index)
 	void *head = xa_head(xa);
 
 	if (xa_is_node(head) && index < XA_CHUNK_SIZE && !xa_to_node(head)->shift) {
-		void *entry = xa_entry(xa, xa_to_node(head), index & XA_CHUNK_MASK);
+		void *entry = xa_entry(xa, xa_to_node(head),
+				       array_index_nospec(index, XA_CHUNK_SIZE));
 
 		if (!xa_is_internal(entry))
 			return entry;
