@@ -161,7 +161,7 @@ impl WriteCommand {
     /// `EOPNOTSUPP`: the device does not have it; `EIO`: it is the driver's, and the device is gone;
     /// those of the command.
     pub(crate) fn run(&self, call: &Call) -> Result {
-        let run = self.run.ok_or(crate::edge::unsupported())?;
+        let run = self.run.ok_or_else(crate::edge::unsupported)?;
         if let Run::Driver(_) = run {
             call.device()?;
         }
@@ -296,7 +296,7 @@ impl Api {
             Number::Plain(number) => rdma::nospec::get(&self.plain, number.into()),
             Number::Extended(number) => rdma::nospec::get(&self.extended, number.into()),
         }
-        .ok_or(crate::edge::unsupported())
+        .ok_or_else(crate::edge::unsupported)
     }
 
     /// The description of an object.

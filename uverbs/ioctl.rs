@@ -51,7 +51,7 @@ fn any(file: &UFile, header: &Header, from: Address) -> Result {
         return Err(EINVAL);
     }
     let method = node.api().method(header.object, header.method);
-    let method = method.ok_or(rdma::errno::eprotonosupport())?;
+    let method = method.ok_or_else(rdma::errno::eprotonosupport)?;
     frame::run(method, file, from.after(HEADER), |frame| {
         call(frame, method, header.attributes)
     })
@@ -83,10 +83,10 @@ fn call(frame: &mut Frame<'_>, method: &Method, count: u16) -> Result {
         Ok(())
     });
     // Only for a method that there is not.
-    if result == Err(rdma::errno::eprotonosupport()) {
-        return Err(EINVAL);
-    }
-    result
+    result.map_err(|error| match error == rdma::errno::eprotonosupport() {
+        true => EINVAL,
+        false => error,
+    })
 }
 
 /// Fills in an attribute.

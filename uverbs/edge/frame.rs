@@ -207,10 +207,18 @@ pub(crate) fn run(
         (*c).uobj_finalize = [0];
         (*c).spec_finalize = [0];
         (*c).uobj_hw_obj_valid = [0];
-        (&raw mut (*c).bundle).write(Default::default());
-        let bundle = bundle_of(c);
-        (*bundle).__bindgen_anon_1.__bindgen_anon_1.method_elm = method.raw().cast_mut().cast();
-        (*bundle).__bindgen_anon_1.__bindgen_anon_1.ufile = file.raw();
+        let none = (Address::NULL, 0);
+        (&raw mut (*c).bundle).write(
+            bindings::uverbs_attr_bundle__bindgen_ty_1_uverbs_attr_bundle_hdr {
+                driver_udata: udata(none, none),
+                ucore: udata(none, none),
+                ufile: file.raw(),
+                context: ptr::null_mut(),
+                uobject: ptr::null_mut(),
+                method_elm: method.raw().cast(),
+                attr_present: [0],
+            },
+        );
         c
     };
     // INVARIANT: The memory was initialised above, and nothing is kept yet.
