@@ -6,7 +6,12 @@
 //!   Node (the client's)    -- one use, one reference to the memory
 //!   open file              -- one use, one reference to the memory, until `ib_uverbs_release_file`
 //!   Associated, Call       -- a section of `disassociate_srcu`, in which the device does not go
+//!   Quick                  -- the same of the domain `quick`, which costs no locked operation
 //! ```
+//!
+//! `ib_core` and `ib_uverbs_support` (C's or ours) know `disassociate_srcu` only, so what calls them
+//! with an open file is in a section of that; `quick` is for calls that do all by themselves. Its
+//! sections may sleep, since drivers may: `siw` sends what is posted in the same call.
 //!
 //! C's structure is the first part of ours, since `ib_uverbs_support` and the core look into it. Uses
 //! are counted by its `refcount`; when the last is gone, `comp` is completed.
@@ -26,10 +31,12 @@ use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use kernel::sync::Refcount;
+use kernel::types::NotThreadSafe;
 use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::chrdev::Class;
@@ -70,6 +77,8 @@ pub(crate) struct CharDevice {
     /// C's description of the methods, whose tree has the objects.
     c_api: Opaque<private::uverbs_api>,
     cdev: Opaque<bindings::cdev>,
+    /// The domain of [`Quick`]. Initialised with the device.
+    quick: Opaque<bindings::srcu_struct>,
     groups: [*const bindings::attribute_group; 2],
     /// There from before the device can be opened until its memory is freed.
     api: Option<Api>,
@@ -231,6 +240,57 @@ impl Drop for Associated<'_> {
     }
 }
 
+/// A section of an open file in which its RDMA device does not go, and neither do the objects of the
+/// file, for a call that needs neither `ib_core` nor `ib_uverbs_support`. Unlike [`Associated`], it
+/// costs no locked operation.
+///
+/// # Invariants
+///
+/// The domain `quick` of the file's device is held, with this key, and the device was there.
+pub(crate) struct Quick<'a> {
+    file: &'a UFile,
+    key: *mut c_void,
+    _not_send: NotThreadSafe,
+}
+
+impl<'a> Quick<'a> {
+    /// Enters a section; `None` if the device is gone. May sleep.
+    #[inline]
+    pub(crate) fn enter(file: &'a UFile) -> Option<Self> {
+        let device = CharDevice::of(file);
+        let quick = device.quick.get();
+        // SAFETY: The domain is initialised with the device. Its address is only compared here.
+        let (key, gone) = unsafe {
+            (
+                bindings::rdma_helper_srcu_read_lock_fast(quick),
+                bindings::rdma_helper_uverbs_ibdev_quick(device.raw().cast(), quick).is_null(),
+            )
+        };
+        // INVARIANT: Just entered; a device that is gone is refused below.
+        let this = Self {
+            file,
+            key,
+            _not_send: NotThreadSafe,
+        };
+        (!gone).then_some(this)
+    }
+
+    /// The open file.
+    #[inline]
+    pub(crate) fn file(&self) -> &'a UFile {
+        self.file
+    }
+}
+
+impl Drop for Quick<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let quick = CharDevice::of(self.file).quick.get();
+        // SAFETY: Held with this key: type invariant.
+        unsafe { bindings::rdma_helper_srcu_read_unlock_fast(quick, self.key) };
+    }
+}
+
 /// The list of open files of a device, locked.
 ///
 /// # Invariants
@@ -322,6 +382,7 @@ impl Node {
                 c: Opaque::zeroed(),
                 c_api: Opaque::zeroed(),
                 cdev: Opaque::zeroed(),
+                quick: Opaque::zeroed(),
                 groups: [&raw const GROUP.0, ptr::null()],
                 api: None,
                 xrcds: KBox::pin_init(crate::xrcd::Table::new(), GFP_KERNEL)?,
@@ -339,6 +400,7 @@ impl Node {
                 place.cast(),
                 ibdev,
                 (&raw mut (*place).c_api).cast(),
+                (&raw mut (*place).quick).cast(),
             )
         });
         if let Err(error) = result {
@@ -438,8 +500,8 @@ impl Node {
 
     /// From now on calls find no RDMA device; waits for those that are running. May sleep.
     pub(crate) fn disassociate(&self) {
-        // SAFETY: The domain is initialised; the caller is in no section.
-        unsafe { bindings::rdma_helper_uverbs_disassociate(self.raw().cast()) };
+        // SAFETY: Both domains are initialised; the caller is in no section.
+        unsafe { bindings::rdma_helper_uverbs_disassociate(self.raw().cast(), self.quick.get()) };
     }
 
     /// Ends the client's use; waits for all files to be closed if `wait` says so. May sleep.
@@ -462,7 +524,7 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
     unsafe {
         let c = container_of!(dev, private::ib_uverbs_device, dev);
         let inner = KBox::from_raw(c.cast::<CharDevice>());
-        bindings::rdma_helper_uverbs_device_destroy(c.cast());
+        bindings::rdma_helper_uverbs_device_destroy(c.cast(), inner.quick.get());
         drop(inner);
     }
 }
