@@ -35,8 +35,11 @@
 
 mod event;
 mod kernel_user;
+mod later;
 
 pub use self::event::What;
+
+use self::later::EndLater;
 
 use core::marker::PhantomData;
 use core::mem;
@@ -137,8 +140,8 @@ pub trait CmUser: Sized + Send + Sync + 'static {
 pub enum After<U: CmUser> {
     /// It stays.
     Keep,
-    /// The connection manager destroys it, which is the identifier of the event, when the handler
-    /// has returned. Its queue pair is released before.
+    /// It is dropped by a work item, and so is its queue pair, which must not wait for the end of a
+    /// connection in a handler. Meanwhile further events may come.
     Destroy(CmId<U>),
 }
 
@@ -253,6 +256,8 @@ pub struct CmId<U: CmUser> {
     // Dropped first: the connection manager uses what follows.
     handle: Handle,
     qp: Option<Arc<dyn Send + Sync>>,
+    /// For [`After::Destroy`].
+    end: Option<Pin<KBox<EndLater<U>>>>,
     _user: Arc<U>,
     /// The handler is the module's code.
     _resident: Resident,
@@ -370,9 +375,24 @@ impl<U: CmUser> CmId<U> {
         Self {
             handle: Handle(raw),
             qp: None,
+            end: None,
             _user: user,
             _resident: U::resident(),
         }
+    }
+
+    /// Drops it, but for what keeps the module. Not in its handler. May sleep.
+    fn end(self) -> Resident {
+        let Self {
+            handle,
+            qp,
+            end,
+            _user,
+            _resident,
+        } = self;
+        drop(handle);
+        drop((qp, end, _user));
+        _resident
     }
 
     /// Gives up the identifier, which the connection manager destroys when its handler, which is
@@ -538,9 +558,13 @@ impl<U: CmUser> CmId<U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` without a device; those of `rdma_join_multicast`.
+    /// `EINVAL` without a device, or with a queue pair of [`create_qp`](Self::create_qp), which is for
+    /// connections; those of `rdma_join_multicast`.
     pub fn join(&mut self, mut group: SocketAddress, state: u8, cookie: usize) -> Result {
         let raw = self.with_device()?;
+        if self.qp.is_some() {
+            return Err(EINVAL);
+        }
         // SAFETY: The identifier exists (type invariant). The context of a join comes back in
         // events, and is a number for us.
         to_result(unsafe {
@@ -785,15 +809,8 @@ unsafe extern "C" fn handler<U: CmUser>(
         return U::request(user, request, &told).0;
     }
     match U::event(user, &told) {
-        After::Keep => 0,
-        After::Destroy(id) if id.handle.0 == place => {
-            id.give_up().end_at_return();
-            1
-        }
-        // Another one, whose handlers are not this one.
-        After::Destroy(id) => {
-            drop(id);
-            0
-        }
+        After::Keep => {}
+        After::Destroy(id) => later::drop_later(id),
     }
+    0
 }

@@ -502,6 +502,7 @@ void rdma_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t siz
 				     enum dma_data_direction direction);
 int rdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);
 int rdma_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr);
+int rdma_helper_map_mr_piece(struct ib_mr *mr, u64 addr, unsigned int len);
 void rdma_helper_ib_dma_sync_for_cpu(struct ib_device *dev, u64 addr, size_t size);
 void rdma_helper_ib_dma_sync_for_device(struct ib_device *dev, u64 addr, size_t size);
 /* mad.c */

@@ -44,6 +44,11 @@ impl Job {
         })
     }
 
+    /// Returns the bytes of a message.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
     /// Writes the next message, if there is one. Returns its size.
     pub(crate) fn write(&mut self, to: &mut [u8]) -> Option<usize> {
         if self.sent == self.count {

@@ -37,6 +37,9 @@ reload() { # PARAMETERS...
     if [ -d /sys/module/rdma_echo ]; then within 20 rmmod rdma_echo || return; fi
     within 40 modprobe rdma_echo "$@"
 }
+orders() { within 60 ip netns exec n1 echo_orders 10.0.1.2 7471 "$1"; }
+# Nothing of an order that is refused stays, and the service serves the next client.
+refused() { orders "$1" && wait_until 30 no_qp && orders good; }
 no_qp() { ! rdma res show qp | grep -q rdma_echo; }
 # stay SECONDS: a client that has had its messages back and keeps the connection; its number is in
 # $stays.
@@ -58,10 +61,25 @@ shown() {
     grep -q "lqpn.*rdma_echo" /tmp/shown && grep -q "cm-idn.*rdma_echo" /tmp/shown && wait_until 20 gone
 }
 
+# With siw below, whose connections have another manager.
+iwarp() {
+    within 20 rmmod rdma_echo
+    rdma link del echo0 && modprobe siw && rdma link add echo0 type siw netdev e0 && reload
+}
+iwarp_peer() { on 1 rdma link del rxe1 && on 1 rdma link add siw1 type siw netdev v1; }
+
 check "two nodes" ground
 came_back="100 messages of 4096 bytes came back" check "a client in the kernel" itself
 came_back="1000 messages of 1 bytes came back" check "1,000 messages of one byte" itself count=1000 size=1
 came_back="50 messages of 65536 bytes came back" check "messages of 64 KiB" itself count=50 size=65536
+came_back="100 messages of 4096 bytes came back" check "data by RDMA" itself rdma=1
+came_back="1000 messages of 1 bytes came back" check "1,000 times one byte by RDMA" itself rdma=1 count=1000 size=1
+came_back="200 messages of 65536 bytes came back" check "64 KiB by RDMA" itself rdma=1 count=200 size=65536
+check "a program's data by RDMA" orders good
+for what in key address long huge none short readonly; do
+    check "an order that cannot be carried out: $what" refused $what
+done
+check "a message of no bytes" orders empty
 check "a program" client 10.0.1.2 7471
 check "a program, by IPv6" client fd01::2 7471
 check "rdma resource shows the service" shown
@@ -71,4 +89,15 @@ check "a program is killed" killed
 check "the device is removed under a connection" removed
 check "the device comes back" again
 check "the module is unloaded under a connection" unloaded
+if has_config CONFIG_RDMA_SIW; then
+    check "iWARP" iwarp
+    check "iWARP: the programs' device" iwarp_peer
+    check "iWARP: a program" client 10.0.1.2 7471
+    check "iWARP: eight programs at once" clients 8
+    check "iWARP: a program is killed" killed
+    check "iWARP: the device is removed under a connection" removed
+    check "iWARP: the module is unloaded under nothing" within 20 rmmod rdma_echo
+else
+    skip "iWARP" "$without"
+fi
 finish
