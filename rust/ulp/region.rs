@@ -206,7 +206,7 @@ impl Region {
         // invariant). The memory is mapped for its device: one protection domain.
         let mapped =
             unsafe { bindings::rdma_helper_map_mr_piece(mr, buffer.addr(), buffer.length()) };
-        // SAFETY: As above.
+        // SAFETY: The region exists (invariant of `Regions`).
         let view = unsafe { verbs::Mr::view(mr) };
         if mapped != 1 || view.length() != u64::from(buffer.length()) {
             return Err((self, buffer, EINVAL));

@@ -282,6 +282,7 @@ impl Frame<'_> {
         let len = usize::from(count).saturating_mul(ATTRIBUTE);
         const _: () = assert!(size_of::<bindings::ib_uverbs_attr>() == ATTRIBUTE);
         let to = self.alloc(len)?;
+        // CAST: 2.
         let words =
             u32::from(count).saturating_mul(const { (ATTRIBUTE / size_of::<u64>()) as u32 });
         // SAFETY: `to` has `len` bytes, which are so many words; the function checks the program's
