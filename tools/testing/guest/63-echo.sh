@@ -61,13 +61,6 @@ shown() {
     grep -q "lqpn.*rdma_echo" /tmp/shown && grep -q "cm-idn.*rdma_echo" /tmp/shown && wait_until 20 gone
 }
 
-# With siw below, whose connections have another manager.
-iwarp() {
-    within 20 rmmod rdma_echo
-    rdma link del echo0 && modprobe siw && rdma link add echo0 type siw netdev e0 && reload
-}
-iwarp_peer() { on 1 rdma link del rxe1 && on 1 rdma link add siw1 type siw netdev v1; }
-
 check "two nodes" ground
 came_back="100 messages of 4096 bytes came back" check "a client in the kernel" itself
 came_back="1000 messages of 1 bytes came back" check "1,000 messages of one byte" itself count=1000 size=1
@@ -89,15 +82,4 @@ check "a program is killed" killed
 check "the device is removed under a connection" removed
 check "the device comes back" again
 check "the module is unloaded under a connection" unloaded
-if has_config CONFIG_RDMA_SIW; then
-    check "iWARP" iwarp
-    check "iWARP: the programs' device" iwarp_peer
-    check "iWARP: a program" client 10.0.1.2 7471
-    check "iWARP: eight programs at once" clients 8
-    check "iWARP: a program is killed" killed
-    check "iWARP: the device is removed under a connection" removed
-    check "iWARP: the module is unloaded under nothing" within 20 rmmod rdma_echo
-else
-    skip "iWARP" "$without"
-fi
 finish
