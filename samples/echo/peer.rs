@@ -235,19 +235,17 @@ impl Peer {
 
     /// Makes the queue pair, with all receives posted.
     fn open(self: ArcBorrow<'_, Self>, id: &mut CmId<Self>, pd: &Arc<Pd>) -> Result<Arc<Qp<Self>>> {
-        let by_rdma = self.transfers.lock().is_some();
         let depth = Depth {
-            regions: if by_rdma && self.is_client() {
+            regions: if self.by_rdma() && self.is_client() {
                 WINDOW
             } else {
                 0
             },
             ..DEPTH
         };
-        let size = if by_rdma { ORDER } else { SIZE };
         let qp = id.create_qp(pd, depth, self.into())?;
         for _ in 0..BUFFERS {
-            qp.receive(Buffer::new(pd, size)?)?;
+            qp.receive(Buffer::new(pd, self.message_size())?)?;
         }
         Ok(qp)
     }
@@ -266,8 +264,7 @@ impl Peer {
                 id.resolve_route(TIMEOUT_MS)
             }
             What::RouteResolved => {
-                let by_rdma = self.transfers.lock().is_some();
-                let private = if by_rdma { MARK } else { &[] };
+                let private = if self.by_rdma() { MARK } else { &[] };
                 id.connect_in_handler(event, &ConnParam { private, ..PARAM })
             }
             What::Established(..) => match qp {
@@ -285,10 +282,8 @@ impl Peer {
 
     /// Sends the first messages of a client.
     fn begin(&self, queues: &Queues<Self>) -> Result {
-        let by_rdma = self.transfers.lock().is_some();
-        let size = if by_rdma { ORDER } else { SIZE };
         for _ in 0..WINDOW {
-            let buffer = Buffer::new(queues.pd(), size)?;
+            let buffer = Buffer::new(queues.pd(), self.message_size())?;
             self.send_next(queues, Some(buffer), true)?;
         }
         Ok(())
@@ -361,6 +356,19 @@ impl Peer {
         // Nobody waits for a server. Not here: to close waits for this handler.
         if !this.is_client() {
             this.service.close_later(&this.into());
+        }
+    }
+
+    fn by_rdma(&self) -> bool {
+        self.transfers.lock().is_some()
+    }
+
+    /// Returns the bytes of the largest message.
+    fn message_size(&self) -> usize {
+        if self.by_rdma() {
+            ORDER
+        } else {
+            SIZE
         }
     }
 
