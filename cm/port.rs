@@ -41,6 +41,7 @@ use rdma::client::DeviceRef;
 use rdma::client::NlInfo;
 use rdma::edge::device::Device;
 use rdma::edge::View;
+use rdma::kvec;
 use rdma::mad::request::Endpoint;
 use rdma::mad::request::How;
 use rdma::mad::request::Requester;
@@ -275,12 +276,7 @@ impl Drop for Listed {
     fn drop(&mut self) {
         let mut gone = None;
         if let Some(mut all) = ADAPTERS.write() {
-            let at = all.iter().position(|it| Arc::ptr_eq(it, &self.0));
-            gone = at.and_then(|at| all.remove(at).ok());
-            if all.is_empty() {
-                // A static is not dropped.
-                *all = KVec::new();
-            }
+            gone = kvec::take(&mut all, |it| Arc::ptr_eq(it, &self.0));
         }
         for port in &self.0.ports {
             port.end();

@@ -27,6 +27,7 @@ use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use rdma::client::DeviceRef;
 use rdma::edge::device::Device;
+use rdma::kvec;
 
 /// A device, from when it is added.
 #[pin_data]
@@ -93,30 +94,16 @@ struct Lists {
 }
 
 rdma::global_lock! {
-    // SAFETY: `Known::init` initialises it in the module's initialisation.
+    // SAFETY: `init` initialises it in the module's initialisation.
     unsafe(uninit) static DEVICES: Mutex<Lists> = Lists {
         devices: KVec::new(),
         anywhere: KVec::new(),
     };
 }
 
-/// The lists, while the module is in use. Dropping it frees their memory: a static is not dropped.
-pub(crate) struct Known(());
-
-impl Known {
-    /// Makes the lists ready. Only for the module's initialisation.
-    pub(crate) fn init() -> Self {
-        rdma::sync::init_once(&DEVICES);
-        Self(())
-    }
-}
-
-impl Drop for Known {
-    fn drop(&mut self) {
-        let mut lists = DEVICES.lock();
-        lists.devices = KVec::new();
-        lists.anywhere = KVec::new();
-    }
+/// Makes the lists ready. Only for the module's initialisation.
+pub(crate) fn init() {
+    rdma::sync::init_once(&DEVICES);
 }
 
 fn copy<T>(list: &KVec<Arc<T>>) -> Result<KVec<Arc<T>>> {
@@ -159,11 +146,7 @@ pub(crate) fn add_anywhere(id: &Arc<Id>) -> Result<KVec<Arc<CmaDevice>>> {
 pub(crate) fn remove_anywhere(id: &Id) {
     let removed = {
         let mut lists = DEVICES.lock();
-        let at = lists
-            .anywhere
-            .iter()
-            .position(|one| core::ptr::eq(&**one, id));
-        at.and_then(|at| lists.anywhere.remove(at).ok())
+        kvec::take(&mut lists.anywhere, |one| core::ptr::eq(&**one, id))
     };
     drop(removed);
 }
@@ -282,8 +265,7 @@ impl CmaDevice {
         trace::device(this.view(), false);
         let removed = {
             let mut lists = DEVICES.lock();
-            let at = lists.devices.iter().position(|one| Arc::ptr_eq(one, &this));
-            at.and_then(|at| lists.devices.remove(at).ok())
+            kvec::take(&mut lists.devices, |one| Arc::ptr_eq(one, &this))
         };
         drop(removed);
         this.ids.lock().closed = true;

@@ -19,6 +19,7 @@ use rdma::client::DeviceRef;
 use rdma::client::NlInfo;
 use rdma::cm::CmEvent;
 use rdma::errno::eopnotsupp;
+use rdma::kvec;
 use rdma::ulp::Pd;
 use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueOptions;
@@ -71,7 +72,7 @@ impl Service {
 
     /// Removes a connection that has ended.
     pub(crate) fn forget(&self, peer: &Arc<Peer>) {
-        let gone = take(&mut self.peers.lock(), |it| Arc::ptr_eq(it, peer));
+        let gone = kvec::take(&mut self.peers.lock(), |it| Arc::ptr_eq(it, peer));
         // Not under the lock.
         drop(gone);
     }
@@ -97,19 +98,13 @@ impl Service {
     /// Closes connections. May sleep.
     pub(crate) fn close_all(&self, which: impl Fn(&Peer) -> bool) {
         loop {
-            let next = take(&mut self.peers.lock(), |peer| which(peer));
+            let next = kvec::take(&mut self.peers.lock(), |peer| which(peer));
             let Some(peer) = next else {
                 return;
             };
             peer.close();
         }
     }
-}
-
-/// Takes an entry off a list.
-fn take<T>(list: &mut KVec<Arc<T>>, which: impl Fn(&Arc<T>) -> bool) -> Option<Arc<T>> {
-    let at = list.iter().position(which)?;
-    list.remove(at).ok()
 }
 
 static CLIENT: ClientSlot<Service> = ClientSlot::new();
@@ -129,7 +124,7 @@ impl Client for Service {
     }
 
     fn remove(&self, pd: Arc<Pd>) {
-        let listed = take(&mut self.devices.lock(), |it| Arc::ptr_eq(it, &pd));
+        let listed = kvec::take(&mut self.devices.lock(), |it| Arc::ptr_eq(it, &pd));
         drop(listed);
         self.close_all(|peer| peer.is_on(&pd));
     }
