@@ -10,8 +10,8 @@ use rdma::bindings;
 use rdma::edge::View;
 
 /// A section of an open file in which its RDMA device does not go, and neither do the objects of the
-/// file, for a call that needs neither `ib_core` nor `ib_uverbs_support`. Unlike [`Associated`], it
-/// costs no locked operation.
+/// file, for a call that needs neither `ib_core` nor `ib_uverbs_support`. Unlike
+/// [`Associated`](super::Associated), it costs no locked operation.
 ///
 /// # Invariants
 ///
