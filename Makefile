@@ -3,10 +3,6 @@
 # The front door. Every target sets up what it needs in the cache (outside this
 # tree) and leaves its results under build/. The work is done by tools/*.sh.
 
-# Nobody is to wait for a kernel build before the first run.
-ifeq ($(MAKECMDGOALS),run)
-KERNEL ?= stock
-endif
 KERNEL ?= fast
 STACK  ?= rust
 T      ?= *

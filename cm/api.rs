@@ -247,7 +247,7 @@ fn send_req(id: Id<'_>, param: &ReqParam) -> Result {
         private: param.private(),
     };
     conn.set_way(&way.route, transport)?;
-    conn.call(Call::Req(ReqCall {
+    conn.call(&Call::Req(ReqCall {
         primary: way,
         alternate: other,
         life_time: first.life_time,
@@ -258,7 +258,7 @@ fn send_req(id: Id<'_>, param: &ReqParam) -> Result {
 fn send_rep(id: Id<'_>, param: &RepParam) -> Result {
     check(param.private(), private::REP)?;
     let conn = id.share();
-    let result = conn.call(Call::Rep(RepCall {
+    let result = conn.call(&Call::Rep(RepCall {
         qpn: Qpn::new(param.qp_num()),
         psn: Psn::new(param.starting_psn()),
         responder_resources: param.responder_resources(),
@@ -281,7 +281,7 @@ fn send_rtu(id: Id<'_>, data: Start<'_>, length: Length) -> Result {
     let private = data.data(length);
     check(private, private::RTU)?;
     let conn = id.share();
-    let result = conn.call(Call::Rtu { private });
+    let result = conn.call(&Call::Rtu { private });
     if result.is_err() {
         trace::id(OfId::SendRtuErr, conn.id());
     }
@@ -301,7 +301,7 @@ fn send_rej(
     check(private, private::REJ)?;
     let conn = id.share();
     trace::send_rej(conn.id(), reason);
-    let result = conn.call(Call::Rej {
+    let result = conn.call(&Call::Rej {
         // CAST: The field has 16 bits.
         reason: Reason(reason as u16),
         ari,
@@ -317,7 +317,7 @@ fn send_dreq(id: Id<'_>, data: Start<'_>, length: Length) -> Result {
     let private = data.data(length);
     check(private, private::DREQ)?;
     let conn = id.share();
-    let result = conn.call(Call::Dreq { private });
+    let result = conn.call(&Call::Dreq { private });
     if result.is_err() {
         trace::id(OfId::DreqSkipped, conn.id());
     }
@@ -328,7 +328,7 @@ fn send_drep(id: Id<'_>, data: Start<'_>, length: Length) -> Result {
     let private = data.data(length);
     check(private, private::DREP)?;
     let conn = id.share();
-    let result = conn.call(Call::Drep { private });
+    let result = conn.call(&Call::Drep { private });
     if result.is_err() {
         trace::id(OfId::SendDrepErr, conn.id());
     }
@@ -337,7 +337,7 @@ fn send_drep(id: Id<'_>, data: Start<'_>, length: Length) -> Result {
 
 fn prepare_mra(id: Id<'_>) -> Result {
     let conn = id.share();
-    let result = conn.call(Call::PrepareMra);
+    let result = conn.call(&Call::PrepareMra);
     if result.is_err() {
         trace::id(OfId::PrepareMraUnknownErr, conn.id());
     }
@@ -369,7 +369,7 @@ fn send_sidr_req(id: Id<'_>, param: &SidrReqParam) -> Result {
     let gid = param.gid();
     let way = along(&conn, &mut path, gid.as_ref().map(|gid| gid.0), 0)?;
     conn.set_way(&way.route, Transport::Rc)?;
-    conn.call(Call::SidrReq(SidrReqCall {
+    conn.call(&Call::SidrReq(SidrReqCall {
         path: way,
         service_id: ServiceId(u64::from_be(param.service_id())),
         pkey,
@@ -383,7 +383,7 @@ fn send_sidr_rep(id: Id<'_>, param: &SidrRepParam) -> Result {
     check(param.info(), private::INFO)?;
     check(param.private(), private::SIDR_REP)?;
     let conn = id.share();
-    conn.call(Call::SidrRep(SidrRepCall {
+    conn.call(&Call::SidrRep(SidrRepCall {
         qpn: Qpn::new(param.qp_num()),
         qkey: param.qkey(),
         // CAST: The field has 8 bits.

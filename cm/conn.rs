@@ -65,6 +65,7 @@ use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
+use kernel::sync::MutexGuard;
 use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::DelayedWork;
@@ -195,6 +196,27 @@ impl Held {
     }
 }
 
+/// The state, locked. Who has changed it shows that by [`leave`](Self::leave).
+pub(crate) struct Entered<'a> {
+    conn: &'a Arc<Conn>,
+    state: MutexGuard<'a, State>,
+}
+
+impl Entered<'_> {
+    /// Shows what has changed, runs the work item if it is needed, and unlocks.
+    fn leave(mut self) {
+        self.conn.show(&self.state);
+        self.conn.schedule(&mut self.state);
+    }
+
+    /// Queues the event of a message, and leaves.
+    pub(crate) fn deliver(mut self, event: Event, mad: Mad, more: Option<KBox<More>>) {
+        self.conn
+            .queue(&mut self.state, Some(event), Some(mad), more);
+        self.leave();
+    }
+}
+
 fn refused(error: CallError<Error>) -> Error {
     match error {
         CallError::NotPosted(error) => error,
@@ -277,13 +299,18 @@ impl Conn {
         self.id.device().as_ptr().addr()
     }
 
-    /// Changes the state, with notes handled before, and effects shown afterwards.
-    pub(crate) fn change<T>(self: &Arc<Self>, f: impl FnOnce(&mut State) -> T) -> T {
+    /// Locks the state, to change it. Notes are handled before.
+    pub(crate) fn enter(self: &Arc<Self>) -> Entered<'_> {
         let mut state = self.state.lock();
         self.read_notes(&mut state);
-        let result = f(&mut state);
-        self.show(&state);
-        self.schedule(&mut state);
+        Entered { conn: self, state }
+    }
+
+    /// Changes the state, with notes handled before, and effects shown afterwards.
+    pub(crate) fn change<T>(self: &Arc<Self>, f: impl FnOnce(&mut State) -> T) -> T {
+        let mut entered = self.enter();
+        let result = f(&mut entered.state);
+        entered.leave();
         result
     }
 
@@ -302,8 +329,7 @@ impl Conn {
         self.id.set_lap_state(state.engine.lap() as u32);
         self.id.set_remote_id(state.engine.remote_id().0.to_be());
         self.id.set_service_id(state.engine.service_id().0.to_be());
-        let alternate = state.engine.rtr_attr();
-        let has = alternate.is_ok_and(|attr| attr.alternate.is_some());
+        let has = state.engine.has_alternate();
         self.alternate.store(has, Relaxed);
     }
 
@@ -338,13 +364,20 @@ impl Conn {
     }
 
     fn read_notes(self: &Arc<Self>, state: &mut State) {
+        if self.established.load(Relaxed) || self.migrated.load(Relaxed) {
+            self.carry_out_notes(state);
+        }
+    }
+
+    #[cold]
+    fn carry_out_notes(self: &Arc<Self>, state: &mut State) {
         for (note, call) in [
             (&self.established, Call::Established),
             (&self.migrated, Call::Migrated),
         ] {
             if note.load(Relaxed) && note.xchg(false, Full) && !state.gone {
                 // The caller of `notify` has gone.
-                let _ = self.call_locked(state, call, KVec::new());
+                let _ = self.call_locked(state, &call, KVec::new());
             }
         }
     }
@@ -400,10 +433,12 @@ impl Conn {
     /// # Errors
     ///
     /// Those of the engine, and of sending.
-    pub(crate) fn call(self: &Arc<Self>, call: Call<'_, Ref>) -> Result {
+    pub(crate) fn call(self: &Arc<Self>, call: &Call<'_, Ref>) -> Result {
         let mut kept = KVec::new();
-        if let Call::Rtu { private } | Call::Drep { private } = &call {
-            kept.extend_from_slice(private, GFP_KERNEL)?;
+        if let Call::Rtu { private } | Call::Drep { private } = call {
+            if !private.is_empty() {
+                kept.extend_from_slice(private, GFP_KERNEL)?;
+            }
         }
         self.change(|state| self.call_locked(state, call, kept))
     }
@@ -411,11 +446,11 @@ impl Conn {
     fn call_locked(
         self: &Arc<Self>,
         state: &mut State,
-        call: Call<'_, Ref>,
+        call: &Call<'_, Ref>,
         kept: KVec<u8>,
     ) -> Result {
         let mut sent = None;
-        let result = state.engine.call(call, self.cm.now(), |posting| {
+        let mut done = state.engine.call(call, self.cm.now(), |posting| {
             let kind = posting.message.body.kind();
             let (patience, ending, id) = match posting.policy {
                 Policy::Once => (Patience::default(), Ending::untracked(kind, false), None),
@@ -436,18 +471,17 @@ impl Conn {
             let qpn = self.id.remote_cm_qpn();
             let handle = posting
                 .to
-                .send(posting.agent, qpn, &posting.message, patience, ending)?;
+                .send(posting.agent, qpn, posting.message, patience, ending)?;
             sent = id.map(|id| (id, handle));
             Ok(())
         });
         if sent.is_some() {
             state.send = sent;
         }
-        let (result, actions) = result;
-        let result = result.map_err(refused);
-        let event = self.act(state, actions, None, kept);
+        // Not taken apart, which would move it.
+        let event = self.act(state, &mut done.1, None, kept);
         self.queue(state, event, None, None);
-        result
+        done.0.map_err(refused)
     }
 
     /// Carries out what a step says, but for the event, which is returned. `from` is the message that
@@ -455,7 +489,7 @@ impl Conn {
     pub(crate) fn act(
         self: &Arc<Self>,
         state: &mut State,
-        actions: Actions<Ref>,
+        actions: &mut Actions<Ref>,
         from: Option<(&Port, &Received<'_>)>,
         private: KVec<u8>,
     ) -> Option<Event> {
@@ -471,12 +505,12 @@ impl Conn {
             dropped,
             event,
         } = actions;
-        if let Some(id) = cancel {
+        if let Some(id) = *cancel {
             if let Some((_, sent)) = state.send.take_if(|(it, _)| *it == id) {
                 sent.cancel();
             }
         }
-        if let Some((id, ms)) = extend {
+        if let Some((id, ms)) = *extend {
             if let Some((it, sent)) = &state.send {
                 if *it == id {
                     sent.extend(ms);
@@ -484,10 +518,10 @@ impl Conn {
             }
         }
         if let Some(keys) = release {
-            tables::release(&self.cm.ids, &self.cm.qpns, &keys, self);
+            tables::release(&self.cm.ids, &self.cm.qpns, keys, self);
         }
         if let Some(key) = release_sidr {
-            self.cm.sidr.delete(&key, self);
+            self.cm.sidr.delete(key, self);
         }
         match keep {
             Some(Keep::Private) => state.kept = private,
@@ -496,13 +530,13 @@ impl Conn {
         }
         if let Some(send) = send {
             let message = send.answer.message(&state.kept);
-            match send.to {
+            match &send.to {
                 To::Route(way) => {
                     if let Body::Rej(rej) = &message.body {
                         trace::send_rej(&self.id, rej.reason.0.into());
                     }
                     trace::sends(message.body.kind(), &self.id);
-                    self.send_once(&way, &message, false);
+                    self.send_once(way, &message, false);
                 }
                 To::Sender => {
                     if let Some((port, received)) = from {
@@ -521,19 +555,19 @@ impl Conn {
             }
         }
         match timer {
-            Some(Timer::Start(at)) => state.deadline = Some(at),
+            Some(Timer::Start(at)) => state.deadline = Some(*at),
             Some(Timer::Stop) => state.deadline = None,
             None => {}
         }
         if let (Some(kind), Some((port, _))) = (duplicate, from) {
-            port.counters.add(Group::Duplicates, kind, 1);
+            port.counters.add(Group::Duplicates, *kind, 1);
         }
         for (old, new) in state.old.iter_mut().zip(dropped) {
             if new.is_some() {
-                *old = new;
+                *old = new.take();
             }
         }
-        event
+        *event
     }
 
     /// Sends a message whose end nobody waits for. It is dropped if it cannot be sent: the peer
@@ -570,36 +604,32 @@ impl Conn {
         }
     }
 
-    /// Handles a message for this connection, and returns it if the consumer is not told of it. May
-    /// sleep.
-    #[inline(never)]
-    pub(crate) fn receive<'m>(
+    /// Handles a message for this connection. Returns the state, still locked, and the event, if the
+    /// consumer is told of the message. May sleep.
+    pub(crate) fn receive(
         self: &Arc<Self>,
         port: &Port,
-        received: Received<'m>,
-        more: Option<KBox<More>>,
-        step: impl FnOnce(&mut State, &Message<'_>) -> Actions<Ref>,
-    ) -> Option<Received<'m>> {
-        self.change(|state| {
-            if state.gone {
-                return Some(received);
+        received: &Received<'_>,
+        message: &Message<'_>,
+        step: impl FnOnce(&mut State) -> Actions<Ref>,
+    ) -> Option<(Entered<'_>, Event)> {
+        let mut entered = self.enter();
+        let state = &mut *entered.state;
+        // Without memory the message is lost; the peer repeats it.
+        if state.gone || state.events.reserve(SPARE + 1, GFP_KERNEL).is_err() {
+            return None;
+        }
+        let mut actions = step(state);
+        if actions.event.is_none() && actions.send.is_none() && actions.duplicate.is_none() {
+            self.ignored(state, message);
+        }
+        match self.act(state, &mut actions, Some((port, received)), KVec::new()) {
+            Some(event) => Some((entered, event)),
+            None => {
+                entered.leave();
+                None
             }
-            // Without memory the message is lost; the peer repeats it.
-            let Ok(()) = state.events.reserve(SPARE + 1, GFP_KERNEL) else {
-                return None;
-            };
-            let message = Message::parse(received.mad().bytes())?;
-            let actions = step(state, &message);
-            if actions.event.is_none() && actions.send.is_none() && actions.duplicate.is_none() {
-                self.ignored(state, &message);
-            }
-            let event = self.act(state, actions, Some((port, &received)), KVec::new());
-            if event.is_none() {
-                return Some(received);
-            }
-            self.queue(state, event, Some(received.into_mad()), more);
-            None
-        })
+        }
     }
 
     /// Traces a message that the state does not accept.
@@ -624,52 +654,48 @@ impl Conn {
         }
     }
 
-    /// Begins a connection that was requested by a message. The consumer gets the ID with the event.
-    #[allow(clippy::too_many_arguments, reason = "all that a request has")]
-    #[inline(never)]
+    /// Begins a connection that was requested by a message. Returns the state, still locked: the
+    /// consumer gets the ID with the event, before all others.
     pub(crate) fn begin(
         self: &Arc<Self>,
         engine: Engine,
         way: Ref,
         transport: Transport,
-        event: Event,
-        mad: Mad,
-        mut more: KBox<More>,
-        held: Held,
-    ) {
-        more.listener = Some(held);
-        self.change(|state| {
-            state.engine = engine;
-            state.way = Some(way);
-            state.transport = transport;
-            self.queue(state, Some(event), Some(mad), Some(more));
-        });
+    ) -> Entered<'_> {
+        let mut entered = self.enter();
+        let state = &mut *entered.state;
+        state.engine = engine;
+        state.way = Some(way);
+        state.transport = transport;
+        entered
     }
 
     /// Handles the end of a tracked send. May sleep.
     pub(crate) fn send_ended(self: &Arc<Self>, id: SendId, end: SendEnd) {
-        self.change(|state| {
-            state.send.take_if(|(it, _)| *it == id);
-            if state.gone {
-                return;
-            }
-            if let SendEnd::Failed(status) = end {
-                // CAST: A small number.
-                let name = state.engine.state() as u32;
-                trace::message(OfMessage::SendErr, name, status);
-            }
-            let actions = state.engine.send_ended(id, end, self.cm.now());
-            let event = self.act(state, actions, None, KVec::new());
-            self.queue(state, event, None, None);
-        });
+        let mut entered = self.enter();
+        let state = &mut *entered.state;
+        let mine = state.send.take_if(|(it, _)| *it == id);
+        if mine.is_none() || state.gone {
+            // It was cancelled, so nothing waits for it.
+            return entered.leave();
+        }
+        if let SendEnd::Failed(status) = end {
+            // CAST: A small number.
+            let name = state.engine.state() as u32;
+            trace::message(OfMessage::SendErr, name, status);
+        }
+        let mut actions = state.engine.send_ended(id, end, self.cm.now());
+        let event = self.act(state, &mut actions, None, KVec::new());
+        self.queue(state, event, None, None);
+        entered.leave();
     }
 
     fn expire(self: &Arc<Self>, state: &mut State) {
         let now = self.cm.now();
         if state.deadline.is_some_and(|at| at <= now) {
             state.deadline = None;
-            let actions = state.engine.timer(now);
-            let event = self.act(state, actions, None, KVec::new());
+            let mut actions = state.engine.timer(now);
+            let event = self.act(state, &mut actions, None, KVec::new());
             self.queue(state, event, None, None);
         }
     }
@@ -731,9 +757,9 @@ impl Conn {
         let service = self.service(&state);
         // Before the engine stops the timer, of which the work item has a reference.
         let timed = state.deadline.take().is_some() || state.timed;
-        let actions = state.engine.destroy(why);
+        let mut actions = state.engine.destroy(why);
         // Nobody is told any more.
-        let _: Option<Event> = self.act(&mut state, actions, None, KVec::new());
+        let _: Option<Event> = self.act(&mut state, &mut actions, None, KVec::new());
         state.gone = true;
         self.show(&state);
         if let Some(service) = service {

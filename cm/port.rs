@@ -41,6 +41,7 @@ use rdma::client::DeviceRef;
 use rdma::client::NlInfo;
 use rdma::edge::device::Device;
 use rdma::edge::View;
+use rdma::kvec;
 use rdma::mad::request::Endpoint;
 use rdma::mad::request::How;
 use rdma::mad::request::Requester;
@@ -114,6 +115,8 @@ pub(crate) struct Port {
     pub(crate) counters: Counters,
     #[pin]
     live: RwSem<Option<Live>>,
+    /// Upper half of the TIDs of its agent; 0 without `live`.
+    hi_tid: Atomic<u32>,
     /// The work item is queued.
     sweeps: Atomic<bool>,
     #[pin]
@@ -161,6 +164,11 @@ impl Port {
         self.live.read()
     }
 
+    /// Returns the upper half of the transaction IDs of its agent; 0 if it has none.
+    pub(crate) fn hi_tid(&self) -> u32 {
+        self.hi_tid.load(Relaxed)
+    }
+
     /// Returns another port of its device.
     pub(crate) fn sibling(&self, device: &DeviceRef, number: u32) -> Option<Arc<Self>> {
         find(device.view(), number)
@@ -178,6 +186,7 @@ impl Port {
     /// Ends all use of the device. May sleep.
     fn end(self: &Arc<Self>) {
         let live = self.live.write().take();
+        self.hi_tid.store(0, Relaxed);
         drop(workqueue::cancel_delayed(self));
         if let Some(live) = live {
             let caps = bindings::ib_port_capability_mask_bits_IB_PORT_CM_SUP;
@@ -223,6 +232,7 @@ fn start(cm: &Arc<Cm>, adapter: &DeviceRef, number: u32) -> Result<Arc<Port>> {
             device_caps: adapter.view().device_caps(),
             counters: Counters::new(),
             live <- new_rwsem!(None, "Port::live"),
+            hi_tid: Atomic::new(0),
             sweeps: Atomic::new(false),
             work <- new_delayed_work!("Port::work"),
         }),
@@ -249,6 +259,7 @@ fn run(port: &Arc<Port>, device: &DeviceRef) -> Result {
     let agent = register(&how)?;
     let caps = bindings::ib_port_capability_mask_bits_IB_PORT_CM_SUP;
     device.modify_port_caps(port.number, caps, 0)?;
+    port.hi_tid.store(agent.hi_tid(), Relaxed);
     *port.live.write() = Some(Live {
         agent,
         replies,
@@ -265,12 +276,7 @@ impl Drop for Listed {
     fn drop(&mut self) {
         let mut gone = None;
         if let Some(mut all) = ADAPTERS.write() {
-            let at = all.iter().position(|it| Arc::ptr_eq(it, &self.0));
-            gone = at.and_then(|at| all.remove(at).ok());
-            if all.is_empty() {
-                // A static is not dropped.
-                *all = KVec::new();
-            }
+            gone = kvec::take(&mut all, |it| Arc::ptr_eq(it, &self.0));
         }
         for port in &self.0.ports {
             port.end();

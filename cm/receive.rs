@@ -8,6 +8,7 @@
 
 use crate::conn::Conn;
 use crate::conn::Engine;
+use crate::conn::Entered;
 use crate::conn::Held;
 use crate::conn::More;
 use crate::edge::path;
@@ -25,7 +26,6 @@ use crate::proto::conn::Path as Along;
 use crate::proto::conn::Source;
 use crate::proto::counters::Group;
 use crate::proto::ids::Gid;
-use crate::proto::ids::ServiceId;
 use crate::proto::path as paths;
 use crate::proto::tables;
 use crate::proto::tables::Claim;
@@ -36,6 +36,7 @@ use crate::proto::wire::Body;
 use crate::proto::wire::Kind;
 use crate::proto::wire::Message;
 use crate::proto::wire::Reason;
+use crate::proto::wire::Req;
 use crate::proto::wire::Transport;
 use crate::way;
 use crate::way::Ref;
@@ -49,53 +50,80 @@ use rdma::mad::Path;
 use rdma::mad::Received;
 use rdma::mad::Route;
 
-/// Returns the kind of a message, and how its connection is found.
-#[inline(never)]
-fn look(mad: &Received<'_>) -> Option<(Kind, Lookup)> {
-    let message = Message::parse(mad.mad().bytes())?;
-    Some((message.body.kind(), Lookup::of(&message)))
+/// An event that is to be queued: the state of its connection, still locked.
+struct Waiting<'a> {
+    entered: Entered<'a>,
+    event: Event,
+    more: Option<KBox<More>>,
 }
 
 /// Handles a received MAD.
 pub(crate) fn received(port: &Arc<Port>, mad: Received<'_>) {
-    let Some((kind, lookup)) = look(&mad) else {
+    let Some(message) = Message::parse(mad.mad().bytes()) else {
         return;
     };
+    let kind = message.body.kind();
     port.counters.add(Group::Received, kind, 1);
     let cm = &port.cm;
-    let conn = match lookup {
-        Lookup::Request(keys) => {
-            // Without memory, or a way back, there is no answer; the peer repeats itself.
-            let _ = request(port, mad, keys);
-            return;
+    let mut conn = None;
+    let waiting = match Lookup::of(&message) {
+        // Without memory, or a way back, there is no answer; the peer repeats itself.
+        Lookup::Request(keys) => request(port, &mad, &message, keys, &mut conn).unwrap_or(None),
+        Lookup::SidrRequest => sidr_request(port, &mad, &message, &mut conn).unwrap_or(None),
+        Lookup::Local(id) => {
+            conn = cm.conns.get(id.0 ^ cm.scramble);
+            found(port, &mad, &message, conn.as_ref())
         }
-        Lookup::SidrRequest => {
-            let _ = sidr_request(port, mad);
-            return;
+        Lookup::Peer(key) => {
+            conn = cm.ids.get(&key);
+            found(port, &mad, &message, conn.as_ref())
         }
-        Lookup::Local(id) => cm.conns.get(id.0 ^ cm.scramble),
-        Lookup::Peer(key) => cm.ids.get(&key),
-        Lookup::Nobody => return,
+        Lookup::Nobody => None,
     };
+    if let Some(Waiting {
+        entered,
+        event,
+        more,
+    }) = waiting
+    {
+        entered.deliver(event, mad.into_mad(), more);
+    }
+}
+
+/// Handles a message of a connection, if there is one.
+fn found<'a>(
+    port: &Arc<Port>,
+    mad: &Received<'_>,
+    message: &Message<'_>,
+    conn: Option<&'a Arc<Conn>>,
+) -> Option<Waiting<'a>> {
     match conn {
-        Some(conn) => known(port, mad, kind, &conn),
-        None => stranger(port, &mad),
+        Some(conn) => known(port, mad, message, conn),
+        None => {
+            stranger(port, mad, message);
+            None
+        }
     }
 }
 
 /// Handles a message of a connection.
 #[inline(never)]
-fn known(port: &Arc<Port>, mad: Received<'_>, kind: Kind, conn: &Arc<Conn>) {
+fn known<'a>(
+    port: &Arc<Port>,
+    mad: &Received<'_>,
+    message: &Message<'_>,
+    conn: &'a Arc<Conn>,
+) -> Option<Waiting<'a>> {
     let cm = &port.cm;
     let (mut lap, mut more) = (None, None);
-    if kind == Kind::Lap {
-        if let Ok((found, extra)) = lap_paths(port, &mad, conn) {
+    if let Body::Lap(_) = &message.body {
+        if let Ok((found, extra)) = lap_paths(port, mad, message, conn) {
             (lap, more) = (Some(found), Some(extra));
         }
     }
-    let source = source(&mad);
+    let source = source(mad);
     let mut other = None;
-    let left = conn.receive(port, mad, more, |state, message| {
+    let done = conn.receive(port, mad, message, |state| {
         let claim = |keys: &PeerKeys| {
             let (claim, holder) = tables::claim(&cm.ids, &cm.qpns, keys, conn);
             if holder.as_ref().is_some_and(|it| Arc::ptr_eq(it, conn)) {
@@ -110,11 +138,18 @@ fn known(port: &Arc<Port>, mad: Received<'_>, kind: Kind, conn: &Arc<Conn>) {
         };
         state.engine.receive(message, &source, lap, cm.now(), claim)
     });
-    drop(left);
+    if let Some((entered, event)) = done {
+        return Some(Waiting {
+            entered,
+            event,
+            more,
+        });
+    }
     if let Some(other) = other {
         trace::message(OfMessage::StaleConn, conn.local_id().0, 0);
         stale(&source, &other);
     }
+    None
 }
 
 /// A REQ or a REP has the queue pair of another connection, which is disconnected.
@@ -122,7 +157,7 @@ fn known(port: &Arc<Port>, mad: Received<'_>, kind: Kind, conn: &Arc<Conn>) {
 fn stale(source: &Source, other: &Arc<Conn>) {
     if other.look(|state| state.engine.is_from_peer(source)) {
         // It may be in any state.
-        if other.call(Call::Dreq { private: &[] }).is_err() {
+        if other.call(&Call::Dreq { private: &[] }).is_err() {
             trace::id(trace::OfId::DreqSkipped, other.id());
         }
     }
@@ -140,14 +175,11 @@ fn source(mad: &Received<'_>) -> Source {
 
 /// Answers a message for an ID that does not exist.
 #[inline(never)]
-fn stranger(port: &Port, mad: &Received<'_>) {
-    let Some(message) = Message::parse(mad.mad().bytes()) else {
-        return;
-    };
+fn stranger(port: &Port, mad: &Received<'_>, message: &Message<'_>) {
     if let Body::Rep(rep) = &message.body {
         trace::message(OfMessage::RemoteNoId, rep.remote_id.0, 0);
     }
-    if let Some(answer) = Answer::to_stranger(&message) {
+    if let Some(answer) = Answer::to_stranger(message) {
         port.counters.add(Group::Duplicates, message.body.kind(), 1);
         trace::message(OfMessage::NoId, answer.remote_id.0, answer.local_id.0);
         trace::message(OfMessage::IssueDrep, answer.remote_id.0, answer.local_id.0);
@@ -157,9 +189,8 @@ fn stranger(port: &Port, mad: &Received<'_>) {
 
 /// Rejects a message for which there is no state.
 #[inline(never)]
-fn reject(port: &Port, mad: &Received<'_>, reason: Reason, ari: Ari) {
-    let message = Message::parse(mad.mad().bytes());
-    let answer = message.and_then(|message| Answer::reject(&message, reason, ari));
+fn reject(port: &Port, mad: &Received<'_>, message: &Message<'_>, reason: Reason, ari: Ari) {
+    let answer = Answer::reject(message, reason, ari);
     if let Some(answer) = answer {
         trace::message(OfMessage::IssueRej, answer.remote_id.0, answer.local_id.0);
         way::answer(port, mad, &answer.message(&[]), false);
@@ -225,16 +256,12 @@ fn req_paths(
     port: &Arc<Port>,
     device: &DeviceRef,
     source: &Source,
-    mad: &Received<'_>,
+    req: &Req<'_>,
     back: &Route,
     records: &mut [Option<Path>; 2],
 ) -> Result<Paths, (Reason, Ari)> {
     let roce = back.is_roce();
     let opa = path::is_opa(device, port.number);
-    let message = Message::parse(mad.mad().bytes());
-    let Some(Body::Req(req)) = message.as_ref().map(|message| &message.body) else {
-        return Err((Reason::INVALID_GID, Ari::None));
-    };
     let (primary, alternate) = paths::from_req(req, source, opa, roce);
     let kind = |dmac| {
         let gid_type = back.gid().map(GidAttr::gid_type)?;
@@ -303,109 +330,93 @@ fn along(
 
 /// Handles a REQ. May sleep.
 #[inline(never)]
-fn request(port: &Arc<Port>, mad: Received<'_>, keys: PeerKeys) -> Result {
+fn request<'a>(
+    port: &Arc<Port>,
+    mad: &Received<'_>,
+    message: &Message<'_>,
+    keys: PeerKeys,
+    place: &'a mut Option<Arc<Conn>>,
+) -> Result<Option<Waiting<'a>>> {
+    let Body::Req(req) = &message.body else {
+        return Err(EINVAL);
+    };
     let cm = &port.cm;
     let device = device(port)?;
-    let source = source(&mad);
-    let back = Route::back(&mad)?;
+    let source = source(mad);
+    let back = Route::back(mad)?;
     let slot = cm.number()?;
-    let conn = Conn::unowned(cm, slot.id(), &device)?;
-    match tables::claim(&cm.ids, &cm.qpns, &keys, &conn) {
+    let conn = &*place.insert(Conn::unowned(cm, slot.id(), &device)?);
+    match tables::claim(&cm.ids, &cm.qpns, &keys, conn) {
         (Claim::Granted, _) => {}
-        (_, Some(holder)) if Arc::ptr_eq(&holder, &conn) => return Err(ENOMEM),
+        (_, Some(holder)) if Arc::ptr_eq(&holder, conn) => return Err(ENOMEM),
         (Claim::SameId, Some(holder)) => {
-            holder.receive(port, mad, None, |state, message| {
+            // A duplicate has no event.
+            holder.receive(port, mad, message, |state| {
                 state.engine.duplicate_req(message, &source)
             });
-            return Ok(());
+            return Ok(None);
         }
         (Claim::SameQpn, Some(holder)) => {
-            reject(port, &mad, Reason::STALE_CONN, Ari::None);
+            reject(port, mad, message, Reason::STALE_CONN, Ari::None);
             stale(&source, &holder);
-            return Ok(());
+            return Ok(None);
         }
-        (Claim::SameId | Claim::SameQpn, None) => return Ok(()),
+        (Claim::SameId | Claim::SameQpn, None) => return Ok(None),
     }
     let claimed = Claimed {
-        conn: &conn,
+        conn,
         keys: Some(keys),
         sidr: None,
     };
-    let service = service(&mad).ok_or(EINVAL)?;
-    let Some(held) = listener(port, &device, service.0) else {
+    let Some(held) = listener(port, &device, req.service_id.0) else {
         trace::id(trace::OfId::NoListenerErr, conn.id());
-        reject(port, &mad, Reason::INVALID_SERVICE_ID, Ari::None);
-        return Ok(());
+        reject(port, mad, message, Reason::INVALID_SERVICE_ID, Ari::None);
+        return Ok(None);
     };
     let more = More {
         port: 0,
         listener: None,
-        bth_pkey: bth_pkey(&device, port, &mad),
+        bth_pkey: bth_pkey(&device, port, mad),
         paths: [None, None],
     };
     let mut more = KBox::new(more, GFP_KERNEL)?;
-    let paths = req_paths(port, &device, &source, &mad, &back, &mut more.paths);
+    let paths = req_paths(port, &device, &source, req, &back, &mut more.paths);
     let (primary, alternate) = match paths {
         Ok(paths) => paths,
         Err((reason, ari)) => {
-            reject(port, &mad, reason, ari);
-            return Ok(());
+            reject(port, mad, message, reason, ari);
+            return Ok(None);
         }
     };
     more.port = primary.route.port.number;
     conn.id().inherit(held.conn().id());
+    more.listener = Some(held);
     let way = primary.route.clone();
-    let (engine, transport) = req_engine(&conn, &mad, primary, alternate).ok_or(EINVAL)?;
+    let engine = Engine::from_req(conn.local_id(), message.tid, req, primary, alternate);
     // From here on nothing fails.
     claimed.keep();
     slot.publish(conn.clone());
-    conn.begin(
-        engine,
-        way,
-        transport,
-        Event::Received(Kind::Req),
-        mad.into_mad(),
-        more,
-        held,
-    );
-    Ok(())
-}
-
-/// The service that a REQ asks for.
-#[inline(never)]
-fn service(mad: &Received<'_>) -> Option<ServiceId> {
-    match Message::parse(mad.mad().bytes())?.body {
-        Body::Req(req) => Some(req.service_id),
-        _ => None,
-    }
-}
-
-/// The state of the connection that a REQ asks for, and its transport.
-#[inline(never)]
-fn req_engine(
-    conn: &Conn,
-    mad: &Received<'_>,
-    primary: Along<Ref>,
-    alternate: Option<Along<Ref>>,
-) -> Option<(Engine, Transport)> {
-    let message = Message::parse(mad.mad().bytes())?;
-    let Body::Req(req) = &message.body else {
-        return None;
-    };
-    let engine = Engine::from_req(conn.local_id(), message.tid, req, primary, alternate);
-    Some((engine, req.transport))
+    Ok(Some(Waiting {
+        entered: conn.begin(engine, way, req.transport),
+        event: Event::Received(Kind::Req),
+        more: Some(more),
+    }))
 }
 
 /// Handles a SIDR_REQ. May sleep.
 #[inline(never)]
-fn sidr_request(port: &Arc<Port>, mad: Received<'_>) -> Result {
-    let cm = &port.cm;
-    let device = device(port)?;
-    let source = source(&mad);
-    let message = Message::parse(mad.mad().bytes()).ok_or(EINVAL)?;
+fn sidr_request<'a>(
+    port: &Arc<Port>,
+    mad: &Received<'_>,
+    message: &Message<'_>,
+    place: &'a mut Option<Arc<Conn>>,
+) -> Result<Option<Waiting<'a>>> {
     let Body::SidrReq(req) = &message.body else {
         return Err(EINVAL);
     };
+    let cm = &port.cm;
+    let device = device(port)?;
+    let source = source(mad);
     let key = SidrKey {
         gid: source.gid,
         slid: source.slid,
@@ -413,54 +424,49 @@ fn sidr_request(port: &Arc<Port>, mad: Received<'_>) -> Result {
     };
     let way = Way {
         port: port.clone(),
-        route: Route::back(&mad)?,
+        route: Route::back(mad)?,
         data_lid: 0,
     };
     let way = Arc::new(way, GFP_KERNEL)?;
     let slot = cm.number()?;
-    let conn = Conn::unowned(cm, slot.id(), &device)?;
-    if let Err(holder) = cm.sidr.add(&key, &conn) {
-        if !Arc::ptr_eq(&holder, &conn) {
+    let conn = &*place.insert(Conn::unowned(cm, slot.id(), &device)?);
+    if let Err(holder) = cm.sidr.add(&key, conn) {
+        if !Arc::ptr_eq(&holder, conn) {
             port.counters.add(Group::Duplicates, Kind::SidrReq, 1);
         }
-        return Ok(());
+        return Ok(None);
     }
     let claimed = Claimed {
-        conn: &conn,
+        conn,
         keys: None,
         sidr: Some(key),
     };
     let Some(held) = listener(port, &device, req.service_id.0) else {
-        if let Some(answer) = Answer::sidr_unsupported(&message) {
-            way::answer(port, &mad, &answer.message(&[]), false);
+        if let Some(answer) = Answer::sidr_unsupported(message) {
+            way::answer(port, mad, &answer.message(&[]), false);
         }
-        return Ok(());
+        return Ok(None);
     };
-    let more = KBox::new(
+    let mut more = KBox::new(
         More {
             port: port.number,
             listener: None,
-            bth_pkey: bth_pkey(&device, port, &mad),
+            bth_pkey: bth_pkey(&device, port, mad),
             paths: [None, None],
         },
         GFP_KERNEL,
     )?;
     conn.id().inherit(held.conn().id());
+    more.listener = Some(held);
     let engine = Engine::from_sidr_req(conn.local_id(), message.tid, req, key, way.clone());
     // From here on nothing fails.
     claimed.keep();
     slot.publish(conn.clone());
-    let event = Event::Received(Kind::SidrReq);
-    conn.begin(
-        engine,
-        way,
-        Transport::Rc,
-        event,
-        mad.into_mad(),
-        more,
-        held,
-    );
-    Ok(())
+    Ok(Some(Waiting {
+        entered: conn.begin(engine, way, Transport::Rc),
+        event: Event::Received(Kind::SidrReq),
+        more: Some(more),
+    }))
 }
 
 /// Makes the paths of a LAP. May sleep.
@@ -472,9 +478,9 @@ fn sidr_request(port: &Arc<Port>, mad: Received<'_>) -> Result {
 fn lap_paths(
     port: &Arc<Port>,
     mad: &Received<'_>,
+    message: &Message<'_>,
     conn: &Arc<Conn>,
 ) -> Result<(LapPaths<Ref>, KBox<More>)> {
-    let message = Message::parse(mad.mad().bytes()).ok_or(EINVAL)?;
     let Body::Lap(lap) = &message.body else {
         return Err(EINVAL);
     };

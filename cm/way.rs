@@ -37,8 +37,7 @@ pub(crate) type Ref = Arc<Way>;
 
 impl conn::Route for Ref {
     fn hi_tid(&self) -> u32 {
-        let live = self.port.live();
-        live.as_ref().map_or(0, |live| live.agent.hi_tid())
+        self.port.hi_tid()
     }
 
     fn node_guid(&self) -> Guid {
@@ -109,7 +108,7 @@ impl Way {
         agent.send(
             &Destination::Route(&self.route),
             qpn,
-            |mad| message.write(mad).map_err(|_| EINVAL),
+            |mad| message.write_over_zeros(mad).map_err(|_| EINVAL),
             patience,
             ending,
         )
@@ -126,7 +125,7 @@ pub(crate) fn answer(port: &Port, to: &Received<'_>, message: &Message<'_>, repe
         let _ = live.agent.send(
             &Destination::Reply(to),
             GSI,
-            |mad| message.write(mad).map_err(|_| EINVAL),
+            |mad| message.write_over_zeros(mad).map_err(|_| EINVAL),
             Patience::default(),
             ending,
         );

@@ -12,7 +12,6 @@ use crate::edge::args::EceAt;
 use crate::edge::args::ServiceAt;
 use crate::edge::args::SockAt;
 use crate::edge::args::SockIn;
-use crate::edge::core::caps;
 use crate::edge::core::ibcm_text;
 use crate::edge::core::iwcm_text;
 use crate::edge::core::GidOut;
@@ -208,7 +207,7 @@ fn event_text(event: u32) -> *const c_char {
 }
 
 fn reject_text(id: &Id, reason: c_int) -> *const c_char {
-    let caps = id.device().map(|(device, port)| caps(device.view(), port));
+    let caps = id.port().map(|(caps, _)| caps);
     match caps {
         Some(caps) if caps.ib() || caps.roce() => ibcm_text(reason),
         Some(caps) if caps.iwarp() => iwcm_text(reason),
@@ -217,7 +216,7 @@ fn reject_text(id: &Id, reason: c_int) -> *const c_char {
 }
 
 fn consumer_data(id: &Id, event: RejectedAt, mut len: LenOut<'_>) -> *const c_void {
-    let caps = id.device().map(|(device, port)| caps(device.view(), port));
+    let caps = id.port().map(|(caps, _)| caps);
     let reason = match caps {
         Some(caps) if caps.ib() || caps.roce() => 28,
         // ECONNREFUSED
@@ -233,12 +232,12 @@ fn consumer_data(id: &Id, event: RejectedAt, mut len: LenOut<'_>) -> *const c_vo
 }
 
 fn read_gids(id: &Id, sgid: GidOut, dgid: GidOut) {
-    let Some((device, port)) = id.device() else {
+    let Some((caps, _)) = id.port() else {
         sgid.set([0; 16]);
         dgid.set([0; 16]);
         return;
     };
-    if caps(device.view(), port).roce() {
+    if caps.roce() {
         let (source, destination) = id.addrs();
         sgid.set(source.gid().unwrap_or_default());
         dgid.set(destination.gid().unwrap_or_default());

@@ -73,7 +73,7 @@ fn try_bind(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result
         device::detach(id);
         return Err(error);
     }
-    if id.with(|inner| inner.life.state()) == State::Destroying {
+    if id.look(|inner| inner.life.state()) == State::Destroying {
         // The consumer has answered the device's removal by that.
         ports::release(id);
         device::detach(id);
@@ -89,7 +89,7 @@ fn try_bind(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result
 fn acquire(id: &Arc<Id>) -> Result {
     check_space(id)?;
     for device in &device::all()? {
-        let node = id.with(|inner| inner.options.node);
+        let node = id.look(|inner| inner.options.node);
         if !node.allows(device.view().node_type()) {
             continue;
         }
@@ -246,7 +246,7 @@ fn try_resolve(id: &Arc<Id>, destination: &Sock, timeout_ms: usize) -> Result {
 /// The destination is this host.
 #[inline(never)]
 fn resolve_loopback(id: &Arc<Id>) -> Result {
-    if id.device().is_none() {
+    if !id.has_device() {
         bind_loopback(id)?;
     }
     let own = id.link().sgid();
@@ -258,7 +258,7 @@ fn is_at(id: &Arc<Id>, gid: [u8; 16]) -> Result {
     let mut link = id.link();
     link.set_dgid(gid);
     id.set_link(&link);
-    let State::AddrQuery(ticket) = id.with(|inner| inner.life.state()) else {
+    let State::AddrQuery(ticket) = id.look(|inner| inner.life.state()) else {
         return Err(EINVAL);
     };
     Id::queue(id, Cause::Addr(ticket, true), Status::Ok);
@@ -267,7 +267,7 @@ fn is_at(id: &Arc<Id>, gid: [u8; 16]) -> Result {
 
 /// The destination is one of `AF_IB`, whose address is its GID.
 fn resolve_ib(id: &Arc<Id>, to: &Ib) -> Result {
-    if id.device().is_none() {
+    if !id.has_device() {
         bind_ib(id, to)?;
     }
     is_at(id, to.addr)
@@ -335,7 +335,7 @@ fn bind_loopback(id: &Arc<Id>) -> Result {
 /// An address was resolved, or not: `source` is the local address then.
 pub(crate) fn resolved(id: &Arc<Id>, source: Option<Address>, status: i32) {
     let guard = id.lock();
-    let State::AddrQuery(ticket) = id.with(|inner| inner.life.state()) else {
+    let State::AddrQuery(ticket) = id.look(|inner| inner.life.state()) else {
         return;
     };
     let (old, _) = id.addrs();
@@ -344,7 +344,7 @@ pub(crate) fn resolved(id: &Arc<Id>, source: Option<Address>, status: i32) {
         if let Some(source) = source {
             id.set_source(source);
         }
-        if id.device().is_none() {
+        if !id.has_device() {
             match acquire(id) {
                 Ok(()) => id.track(),
                 Err(error) => status = error.to_errno(),

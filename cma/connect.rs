@@ -7,7 +7,6 @@ use crate::deliver;
 use crate::deliver::Delivered;
 use crate::edge::args::Conn;
 use crate::edge::args::Data;
-use crate::edge::core::caps;
 use crate::edge::errno;
 use crate::edge::event::Event;
 use crate::edge::ib;
@@ -60,8 +59,8 @@ fn take_qp(id: &Id, conn: &Conn<'_>) {
 }
 
 fn try_connect(id: &Arc<Id>, conn: &Conn<'_>) -> Result {
-    let (device, port) = id.device().ok_or(EINVAL)?;
-    let caps = caps(device.view(), port);
+    let (device, _) = id.device().ok_or(EINVAL)?;
+    let (caps, _) = id.port().ok_or(EINVAL)?;
     if caps.ib_cm() {
         connect_ib(id, &device, conn)
     } else if caps.iw_cm() {
@@ -214,7 +213,7 @@ pub(crate) fn ib_event(id: &Arc<Id>, incoming: &ib::Incoming<'_>) -> c_int {
     } else {
         State::Connect
     };
-    if id.with(|inner| inner.life.state()) != wanted {
+    if id.look(|inner| inner.life.state()) != wanted {
         return 0;
     }
     let (told, mut event) = match event::of_ib(happened) {

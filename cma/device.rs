@@ -12,6 +12,7 @@ use crate::deliver;
 use crate::edge::core::caps;
 use crate::edge::core::gid_types;
 use crate::edge::core::transport;
+use crate::edge::core::Caps;
 use crate::edge::core::Gid;
 use crate::edge::id::Id;
 use crate::edge::id::Kind;
@@ -26,6 +27,7 @@ use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use rdma::client::DeviceRef;
 use rdma::edge::device::Device;
+use rdma::kvec;
 
 /// A device, from when it is added.
 #[pin_data]
@@ -77,6 +79,8 @@ pub(crate) struct Attached {
     pub(crate) device: Arc<CmaDevice>,
     /// The port; 0 for a listener on all ports.
     pub(crate) port: u32,
+    /// What the port can do, which does not change.
+    pub(crate) caps: Caps,
     /// The GID of the local address.
     pub(crate) gid: Option<Arc<Gid>>,
     /// The GID type of connections.
@@ -90,30 +94,16 @@ struct Lists {
 }
 
 rdma::global_lock! {
-    // SAFETY: `Known::init` initialises it in the module's initialisation.
+    // SAFETY: `init` initialises it in the module's initialisation.
     unsafe(uninit) static DEVICES: Mutex<Lists> = Lists {
         devices: KVec::new(),
         anywhere: KVec::new(),
     };
 }
 
-/// The lists, while the module is in use. Dropping it frees their memory: a static is not dropped.
-pub(crate) struct Known(());
-
-impl Known {
-    /// Makes the lists ready. Only for the module's initialisation.
-    pub(crate) fn init() -> Self {
-        rdma::sync::init_once(&DEVICES);
-        Self(())
-    }
-}
-
-impl Drop for Known {
-    fn drop(&mut self) {
-        let mut lists = DEVICES.lock();
-        lists.devices = KVec::new();
-        lists.anywhere = KVec::new();
-    }
+/// Makes the lists ready. Only for the module's initialisation.
+pub(crate) fn init() {
+    rdma::sync::init_once(&DEVICES);
 }
 
 fn copy<T>(list: &KVec<Arc<T>>) -> Result<KVec<Arc<T>>> {
@@ -156,11 +146,7 @@ pub(crate) fn add_anywhere(id: &Arc<Id>) -> Result<KVec<Arc<CmaDevice>>> {
 pub(crate) fn remove_anywhere(id: &Id) {
     let removed = {
         let mut lists = DEVICES.lock();
-        let at = lists
-            .anywhere
-            .iter()
-            .position(|one| core::ptr::eq(&**one, id));
-        at.and_then(|at| lists.anywhere.remove(at).ok())
+        kvec::take(&mut lists.anywhere, |one| core::ptr::eq(&**one, id))
     };
     drop(removed);
 }
@@ -279,8 +265,7 @@ impl CmaDevice {
         trace::device(this.view(), false);
         let removed = {
             let mut lists = DEVICES.lock();
-            let at = lists.devices.iter().position(|one| Arc::ptr_eq(one, &this));
-            at.and_then(|at| lists.devices.remove(at).ok())
+            kvec::take(&mut lists.devices, |one| Arc::ptr_eq(one, &this))
         };
         drop(removed);
         this.ids.lock().closed = true;
@@ -322,6 +307,7 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
         inner.device = Some(Attached {
             device: device.clone(),
             port,
+            caps: caps(view, port),
             gid,
             gid_type: if port == 0 {
                 GidType::Ib
@@ -362,19 +348,34 @@ pub(crate) fn detach(id: &Id) {
 }
 
 impl Id {
+    /// What its port can do, and the number, if it is attached.
+    pub(crate) fn port(&self) -> Option<(Caps, u32)> {
+        self.look(|inner| {
+            let attached = inner.device.as_ref()?;
+            Some((attached.caps, attached.port))
+        })
+    }
+
+    /// Whether it is attached to a device.
+    pub(crate) fn has_device(&self) -> bool {
+        self.look(|inner| inner.device.is_some())
+    }
+
     /// The device and port, if it is attached.
     pub(crate) fn device(&self) -> Option<(DeviceRef, u32)> {
-        self.attached()
-            .map(|attached| (attached.device.device().clone(), attached.port))
+        self.look(|inner| {
+            let attached = inner.device.as_ref()?;
+            Some((attached.device.device().clone(), attached.port))
+        })
     }
 
     /// The device, port and GID, if it is attached.
     pub(crate) fn attached(&self) -> Option<Attached> {
-        self.with(|inner| inner.device.clone())
+        self.look(|inner| inner.device.clone())
     }
 
     /// The GID of the local address.
     pub(crate) fn sgid(&self) -> Option<Arc<Gid>> {
-        self.attached().and_then(|attached| attached.gid)
+        self.look(|inner| inner.device.as_ref()?.gid.clone())
     }
 }

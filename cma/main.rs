@@ -46,7 +46,6 @@ mod request;
 mod route;
 
 use crate::device::CmaDevice;
-use crate::device::Known;
 use crate::edge::news::Neighbours;
 use crate::edge::sa;
 use crate::news::Bonds;
@@ -121,7 +120,6 @@ struct RdmaCm {
     #[cfg(CONFIG_CONFIGFS_FS)]
     _configfs: crate::edge::configfs::Root,
     _client: Registered<Cma>,
-    _devices: Known,
     _neighbours: Pin<KBox<Neighbours>>,
     _bonds: Pin<KBox<NetNotifier<Bonds>>>,
     _lease: Lease,
@@ -143,7 +141,7 @@ impl Drop for Lease {
 impl kernel::Module for RdmaCm {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         rdma::sync::init_once(&QUEUE);
-        let devices = Known::init();
+        device::init();
         news::init();
         let queue = QueueOptions::unbound().mem_reclaim().create(c"rdma_cm")?;
         *QUEUE.lock() = Some(queue.lease());
@@ -157,7 +155,6 @@ impl kernel::Module for RdmaCm {
             #[cfg(CONFIG_CONFIGFS_FS)]
             _configfs: crate::edge::configfs::Root::register(rdma::resident!())?,
             _client: client,
-            _devices: devices,
             _neighbours: neighbours,
             _bonds: bonds,
             _lease: lease,

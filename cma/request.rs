@@ -51,14 +51,19 @@ use rdma::net::NetDevice;
 /// `IFF_UP`.
 const UP: u32 = 1;
 
+/// A place of a listener.
+type Placed = (Place<usize, usize>, Arc<Id>);
+
 /// An owner of a port.
 struct Candidate {
     source: Address,
     afonly: bool,
-    places: KVec<(Place<usize, usize>, Arc<Id>)>,
+    own: Option<Placed>,
+    /// Those of internal IDs.
+    others: KVec<Placed>,
 }
 
-impl Owner<usize, usize> for &Candidate {
+impl Owner<usize, usize> for Candidate {
     type Id = Arc<Id>;
 
     fn source(&self) -> &Address {
@@ -69,8 +74,9 @@ impl Owner<usize, usize> for &Candidate {
         self.afonly
     }
 
-    fn places(&self) -> impl Iterator<Item = (Place<usize, usize>, Arc<Id>)> {
-        self.places.iter().map(|(place, id)| (*place, id.clone()))
+    fn places(&self) -> impl Iterator<Item = Placed> {
+        let all = Iterator::chain(self.own.iter(), &self.others);
+        all.map(|(place, id)| (*place, id.clone()))
     }
 }
 
@@ -82,32 +88,31 @@ fn net_address(net: &CountedNet) -> usize {
 impl Candidate {
     fn of(id: &Arc<Id>) -> Result<Self> {
         let (source, _) = id.addrs();
-        let mut places = KVec::new();
-        place(id, &mut places)?;
+        let mut others = KVec::new();
         for child in &id.children.lock().ids {
-            place(child, &mut places)?;
+            if let Some(placed) = place(child) {
+                others.push(placed, GFP_KERNEL)?;
+            }
         }
         Ok(Self {
             source,
-            afonly: id.with(|inner| inner.afonly),
-            places,
+            afonly: id.look(|inner| inner.afonly),
+            own: place(id),
+            others,
         })
     }
 }
 
 /// Where an ID is, if it is on a device.
-fn place(id: &Arc<Id>, places: &mut KVec<(Place<usize, usize>, Arc<Id>)>) -> Result {
-    let Some(attached) = id.attached() else {
-        return Ok(());
-    };
+fn place(id: &Arc<Id>) -> Option<Placed> {
+    let attached = id.attached()?;
     let place = Place {
         device: address_of(attached.device.device()),
         port: attached.port,
         net: net_address(id.net()),
         ifindex: u32::try_from(id.words().bound_dev_if()).unwrap_or(0),
     };
-    places.push((place, id.clone()), GFP_KERNEL)?;
-    Ok(())
+    Some((place, id.clone()))
 }
 
 /// What a request is for.
@@ -155,16 +160,19 @@ fn find(request: &Request<'_>) -> Result<Found> {
         full.is_err().then_some(())
     });
     full?;
-    let mut candidates = KVec::new();
-    for owner in &owners {
-        candidates.push(Candidate::of(owner)?, GFP_KERNEL)?;
-    }
     let wanted = listener::Request {
         device: request.device(),
         port: request.port(),
         via,
     };
-    let listener = listener::choose(&candidates, &wanted).ok_or(EINVAL)?;
+    let mut done = Ok(());
+    let candidates = owners.iter().map_while(|owner| {
+        let candidate = Candidate::of(owner);
+        candidate.map_err(|error| done = Err(error)).ok()
+    });
+    let listener = listener::choose(candidates, &wanted);
+    done?;
+    let listener = listener.ok_or(EINVAL)?;
     Ok(Found { listener, ip })
 }
 
@@ -223,7 +231,7 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
         return Err(EINVAL);
     }
     let listening = listener.lock();
-    if !listener.with(|inner| inner.life.is_listening()) {
+    if !listener.look(|inner| inner.life.is_listening()) {
         return Err(econnaborted());
     }
     if !listen::is_open(listener) {
@@ -251,7 +259,7 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
     let delivered = deliver::deliver(&id, guard, Cause::Request, &mut event, Status::Ok);
     let (answer, end) = match delivered {
         Delivered::Kept(guard) => {
-            let connecting = id.with(|inner| inner.life.state()) == State::Connect;
+            let connecting = id.look(|inner| inner.life.state()) == State::Connect;
             if connecting && id.qp_type() != QpType::Ud {
                 if let Some(Used::Ib(ib)) = id.transport() {
                     ib.prepare_mra(&id);
@@ -337,7 +345,7 @@ pub(crate) fn iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> c_int {
 
 fn try_iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> Result<c_int> {
     let listening = listener.lock();
-    if !listener.with(|inner| inner.life.is_listening()) || !listen::is_open(listener) {
+    if !listener.look(|inner| inner.life.is_listening()) || !listen::is_open(listener) {
         return Err(econnaborted());
     }
     let space = service::Space::Tcp.raw();

@@ -45,9 +45,9 @@ pub(crate) fn resolve(id: &Arc<Id>, timeout_ms: usize) -> Result {
 }
 
 fn try_resolve(id: &Arc<Id>, ticket: Ticket, timeout_ms: usize) -> Result {
-    let (device, port) = id.device().ok_or(EINVAL)?;
-    let caps = caps(device.view(), port);
+    let (caps, _) = id.port().ok_or(EINVAL)?;
     if caps.ib_sa() {
+        let (device, port) = id.device().ok_or(EINVAL)?;
         // Others read the path without locks, so its place is known before the answer.
         id.reserve_path()?;
         let query = sa::ask(id, &device, port, ticket, timeout_ms)?;
@@ -189,8 +189,7 @@ fn take_service(id: &Id, recs: &[bindings::sa_service_rec]) -> Result {
 
 fn resolve_roce(id: &Arc<Id>) -> Result {
     let attached = id.attached().ok_or(EINVAL)?;
-    let view = attached.device.view();
-    let options = id.with(|inner| inner.options);
+    let options = id.look(|inner| inner.options);
     let (source, destination) = id.addrs();
     let dev = bound_device(id)?;
     let tos = options
@@ -205,7 +204,7 @@ fn resolve_roce(id: &Arc<Id>) -> Result {
         hop_limit: id.words().hop_limit() as u8,
         mtu: dev.mtu(),
         ack_timeout: options.ack_timeout,
-        udp: caps(view, attached.port).roce_udp(),
+        udp: attached.caps.roce_udp(),
     })
     .ok_or(EINVAL)?;
     set_path(id, roce_path(&path))?;
@@ -224,7 +223,7 @@ fn bound_device(id: &Id) -> Result<ARef<NetDevice>> {
 fn set_path(id: &Id, mut path: bindings::sa_path_rec) -> Result {
     let attached = id.attached().ok_or(EINVAL)?;
     let view = attached.device.view();
-    if caps(view, attached.port).roce() {
+    if attached.caps.roce() {
         let _dev = bound_device(id)?;
         let gid_type = route::gid_type(
             Network::from_raw(id.words().network()),

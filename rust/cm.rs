@@ -35,8 +35,13 @@
 
 mod event;
 mod kernel_user;
+mod later;
+mod locked;
 
 pub use self::event::What;
+pub use self::locked::Locked;
+
+use self::later::EndLater;
 
 use core::marker::PhantomData;
 use core::mem;
@@ -66,6 +71,9 @@ const _: () = assert!(SERVICE == size_of::<bindings::ib_user_service_rec>());
 
 /// Bytes of a socket address (`struct sockaddr_storage`).
 pub const ADDRESS: usize = 128;
+
+/// Bytes of the longest address (`struct sockaddr_ib`), as a [`Route`] has it.
+pub const IB: usize = 48;
 
 /// A socket address of any family.
 #[derive(Clone, Copy)]
@@ -99,6 +107,15 @@ impl SocketAddress {
         Self(bytes)
     }
 
+    /// Returns an address that consists of these bytes, and zeros behind them.
+    pub fn of(address: &[u8; IB]) -> Self {
+        let mut bytes = [0; ADDRESS];
+        if let Some(first) = bytes.first_chunk_mut() {
+            *first = *address;
+        }
+        Self(bytes)
+    }
+
     fn raw(&mut self) -> *mut bindings::sockaddr {
         self.0.as_mut_ptr().cast()
     }
@@ -125,8 +142,8 @@ pub trait CmUser: Sized + Send + Sync + 'static {
 pub enum After<U: CmUser> {
     /// It stays.
     Keep,
-    /// The connection manager destroys it, which is the identifier of the event, when the handler
-    /// has returned. Its queue pair is released before.
+    /// It is dropped by a work item, and so is its queue pair, which must not wait for the end of a
+    /// connection in a handler. Meanwhile further events may come.
     Destroy(CmId<U>),
 }
 
@@ -241,6 +258,8 @@ pub struct CmId<U: CmUser> {
     // Dropped first: the connection manager uses what follows.
     handle: Handle,
     qp: Option<Arc<dyn Send + Sync>>,
+    /// For [`After::Destroy`].
+    end: Option<Pin<KBox<EndLater<U>>>>,
     _user: Arc<U>,
     /// The handler is the module's code.
     _resident: Resident,
@@ -358,9 +377,24 @@ impl<U: CmUser> CmId<U> {
         Self {
             handle: Handle(raw),
             qp: None,
+            end: None,
             _user: user,
             _resident: U::resident(),
         }
+    }
+
+    /// Drops it, but for what keeps the module. Not in its handler. May sleep.
+    fn end(self) -> Resident {
+        let Self {
+            handle,
+            qp,
+            end,
+            _user,
+            _resident,
+        } = self;
+        drop(handle);
+        drop((qp, end, _user));
+        _resident
     }
 
     /// Gives up the identifier, which the connection manager destroys when its handler, which is
@@ -526,9 +560,13 @@ impl<U: CmUser> CmId<U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` without a device; those of `rdma_join_multicast`.
+    /// `EINVAL` without a device, or with a queue pair of [`create_qp`](Self::create_qp), which is for
+    /// connections; those of `rdma_join_multicast`.
     pub fn join(&mut self, mut group: SocketAddress, state: u8, cookie: usize) -> Result {
         let raw = self.with_device()?;
+        if self.qp.is_some() {
+            return Err(EINVAL);
+        }
         // SAFETY: The identifier exists (type invariant). The context of a join comes back in
         // events, and is a number for us.
         to_result(unsafe {
@@ -650,104 +688,6 @@ pub fn link(route: &Route) -> Link {
     }
 }
 
-/// An identifier while none of its handlers runs.
-///
-/// # Invariants
-///
-/// This thread holds the handler lock.
-pub struct Locked<'a, U: CmUser> {
-    id: &'a CmId<U>,
-    _not_send: NotThreadSafe,
-}
-
-impl<U: CmUser> Locked<'_, U> {
-    /// Accepts a connection request. Without parameters, those of the request are used. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` without a device; those of `rdma_accept_ece`.
-    pub fn accept(&self, param: Option<&ConnParam<'_>>, extra: Ece) -> Result {
-        // SAFETY: The handler lock is held (type invariant).
-        unsafe { self.id.accept(param, extra) }
-    }
-
-    /// Returns what the identifier knows of its ends.
-    pub fn route(&self) -> Route {
-        let mut route = Route::default();
-        // SAFETY: The identifier exists (invariant of `CmId`).
-        unsafe { bindings::rdma_helper_cm_route(self.id.raw(), &mut route) };
-        route
-    }
-
-    /// Returns the family of its source address.
-    pub fn source_family(&self) -> u16 {
-        let Route {
-            src: [a, b, ..], ..
-        } = self.route();
-        u16::from_ne_bytes([a, b])
-    }
-
-    /// Returns the GIDs of its ends, source first.
-    pub fn gids(&self) -> ([u8; 16], [u8; 16]) {
-        let (mut from, mut to) = (bindings::ib_gid::default(), bindings::ib_gid::default());
-        // SAFETY: The identifier exists (invariant of `CmId`). GIDs consist of bytes, any of which
-        // are valid.
-        unsafe {
-            bindings::rdma_read_gids(self.id.raw(), &mut from, &mut to);
-            (*from.raw, *to.raw)
-        }
-    }
-
-    /// Returns the service ID of an address of the identifier, in network byte order.
-    pub fn service_id(&self, mut address: SocketAddress) -> u64 {
-        // SAFETY: The identifier exists (invariant of `CmId`); the address has the size of all
-        // families.
-        unsafe { bindings::rdma_get_service_id(self.id.raw(), address.raw()) }
-    }
-
-    /// Returns a path, in a form for C functions. It exists as long as the result of
-    /// [`route`](Self::route) says so, and this is borrowed.
-    pub fn path(&self, index: u32) -> Option<*mut bindings::sa_path_rec> {
-        if index >= self.route().paths {
-            return None;
-        }
-        let first = NonNull::new(self.id.view().paths())?;
-        // SAFETY: There are so many paths (`rdma_helper_cm_route`); they are allocated and freed by
-        // calls of the consumer, which `&mut CmId` excludes.
-        Some(unsafe { first.as_ptr().add(usize::try_from(index).ok()?) })
-    }
-
-    /// Returns a path as the subnet administrator sends it.
-    pub fn packed_path(&self, index: u32) -> Option<[u8; 64]> {
-        let path = self.path(index)?;
-        let mut bytes = [0; 64];
-        // SAFETY: The path exists (`path`); the function writes so many bytes.
-        unsafe { bindings::rdma_helper_cm_pack_path(path, bytes.as_mut_ptr()) };
-        Some(bytes)
-    }
-
-    /// Returns how many records of services there are. They are complete once the event
-    /// `ADDRINFO_RESOLVED` has told of them.
-    pub fn service_count(&self) -> u32 {
-        // SAFETY: The identifier exists (invariant of `CmId`).
-        unsafe { bindings::rdma_helper_cm_services(self.id.raw(), ptr::null_mut(), 0) }
-    }
-
-    /// Copies as many records of services as there are, or as fit.
-    pub fn copy_services(&self, to: &mut [u8]) {
-        // SAFETY: The identifier exists (invariant of `CmId`); the function writes at most so many
-        // bytes.
-        unsafe { bindings::rdma_helper_cm_services(self.id.raw(), to.as_mut_ptr(), to.len()) };
-    }
-}
-
-impl<U: CmUser> Drop for Locked<'_, U> {
-    fn drop(&mut self) {
-        // SAFETY: This thread holds the lock (type invariant).
-        unsafe { bindings::rdma_unlock_handler(self.id.raw()) };
-    }
-}
-
 /// The handler of identifiers with the user `U`.
 ///
 /// # Safety
@@ -776,15 +716,8 @@ unsafe extern "C" fn handler<U: CmUser>(
         return U::request(user, request, &told).0;
     }
     match U::event(user, &told) {
-        After::Keep => 0,
-        After::Destroy(id) if id.handle.0 == place => {
-            id.give_up().end_at_return();
-            1
-        }
-        // Another one, whose handlers are not this one.
-        After::Destroy(id) => {
-            drop(id);
-            0
-        }
+        After::Keep => {}
+        After::Destroy(id) => later::drop_later(id),
     }
+    0
 }

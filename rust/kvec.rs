@@ -26,3 +26,14 @@ pub fn retain<T, A: Allocator>(vec: &mut Vec<T, A>, mut keep: impl FnMut(&mut T)
     }
     vec.truncate(kept);
 }
+
+/// Removes and returns the first element that `is` selects. With the last element the memory is freed
+/// as well, because a list in a static is never dropped.
+pub fn take<T, A: Allocator>(vec: &mut Vec<T, A>, is: impl FnMut(&T) -> bool) -> Option<T> {
+    let index = vec.iter().position(is)?;
+    let taken = vec.remove(index).ok();
+    if vec.is_empty() {
+        *vec = Vec::new();
+    }
+    taken
+}

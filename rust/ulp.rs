@@ -15,11 +15,13 @@
 //! | [`Qp`] | a queue pair with a completion queue of its own; drop waits for all requests |
 //! | [`Queues`] | what posts requests, also from a completion |
 //! | [`Ends`] | what is told of each request when it ends, and gets its buffer back |
+//! | [`Exposed`] | a buffer that the peer may access by RDMA, by a [`Region`] of the queue pair |
 //!
 //! A buffer belongs to the queue pair while it is posted, and comes back exactly once: by
 //! [`Ends`], or, if the device never completed the request, when the queue pair is gone. So no
 //! memory is accessed by a device and by a program text at once, and none is freed under the
-//! device. Peers cannot access any memory of these types by RDMA.
+//! device. A peer can access only the memory of an [`Exposed`], and that comes back when the device
+//! has said that the peer has no access any more.
 //!
 //! Connections are made by [`crate::cm`]. `Documentation/ulp.md` introduces both.
 //!
@@ -27,19 +29,28 @@
 
 mod buffer;
 mod qp;
+mod region;
+mod slots;
 
 pub use self::buffer::Buffer;
 pub use self::qp::Depth;
+pub use self::qp::Done;
 pub use self::qp::Ends;
 pub use self::qp::Qp;
 pub use self::qp::Queues;
+pub use self::qp::Received;
 pub use self::qp::Refused;
 pub use self::qp::Status;
+pub use self::region::Access;
+pub use self::region::Exposed;
+pub use self::region::Region;
+pub use self::region::Remote;
 
 use crate::bindings;
 use crate::client::DeviceRef;
 use crate::edge::verbs;
 use crate::edge::View;
+use crate::errno::eopnotsupp;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
@@ -67,8 +78,12 @@ impl Pd {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; those of the driver.
+    /// `ENOMEM`; `EOPNOTSUPP` if the device is for programs only; those of the driver.
     pub fn new(device: &DeviceRef, name: &'static CStr) -> Result<Arc<Self>> {
+        // SAFETY: The device exists (`DeviceRef`); its methods do not change.
+        if unsafe { (*device.raw()).ops.get_dma_mr }.is_none() {
+            return Err(eopnotsupp());
+        }
         // SAFETY: The device exists (`DeviceRef`); the name is constant.
         let raw = unsafe { bindings::__ib_alloc_pd(device.raw(), 0, name.as_char_ptr()) };
         let pd = Self {

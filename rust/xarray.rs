@@ -97,8 +97,8 @@ impl<V: View> XArray<V> {
     where
         V: RcuFreed,
     {
-        // SAFETY: The array is initialised.
-        let found = NonNull::new(unsafe { bindings::xa_load(self.raw(), index(id)) })?;
+        // SAFETY: The array is initialised, and the caller is an RCU reader.
+        let found = NonNull::new(unsafe { bindings::rdma_helper_xa_load(self.raw(), index(id)) })?;
         // SAFETY: An entry is a `V` that exists while it is in the array (invariant of `XArray`);
         // its memory stays until the end of the section (`RcuFreed`).
         Some(unsafe { V::view(found.as_ptr().cast()) })
@@ -208,6 +208,19 @@ impl<V: View> Locked<'_, V> {
             bindings::__xa_alloc(self.raw(), &mut id, ptr::null_mut(), any, accounted::FLAGS)
         })?;
         Ok(id)
+    }
+
+    /// As [`reserve`](Self::reserve), of a number.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the number is in use; `ENOMEM`.
+    pub fn reserve_number(&mut self, id: u32) -> Result {
+        // SAFETY: The lock is held; the function takes it again if it drops it.
+        // INVARIANT: Null is stored as `RESERVED`.
+        to_result(unsafe {
+            bindings::__xa_insert(self.raw(), index(id), ptr::null_mut(), accounted::FLAGS)
+        })
     }
 
     /// Frees a number. Returns the object that a lookup would have found.

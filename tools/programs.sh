@@ -17,7 +17,7 @@ for file in "$src"/*.c "$TOP"/tools/bench/*.c; do
     done
     [ -n "$newer" ] || continue
     in_guest_root gcc -O2 -Wall -Wextra -Wno-sign-compare -pthread -o "/src/build/bin/$name.new" \
-        "/src/${file#"$TOP"/}" -libverbs </dev/null ||
+        "/src/${file#"$TOP"/}" -libverbs -Wl,--as-needed -lrdmacm </dev/null ||
         die "the test program $name.c does not compile" "see the lines above"
     mv "$BUILD/bin/$name.new" "$BUILD/bin/$name"
 done

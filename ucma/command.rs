@@ -105,36 +105,50 @@ pub(crate) fn write(file: &Arc<File>, call: &Call<'_, UcmFiles>) -> Result<usize
     if call.len < HEADER {
         return Err(EINVAL);
     }
-    let mut head = [0; HEADER];
-    UserSlice::new(UserPtr::from_addr(call.from), HEADER)
-        .reader()
-        .read_slice(&mut head)?;
-    let header = Header::parse(&head);
+    // Most commands are read at once.
+    let mut start = [0; HEADER + SHORT];
+    let mut have = call.len.min(start.len());
+    if read(call.from, start.get_mut(..have).ok_or(EINVAL)?).is_err() {
+        // What is behind the header may not be needed.
+        have = HEADER;
+        read(call.from, start.get_mut(..have).ok_or(EINVAL)?)?;
+    }
+    let header = Header::parse(start.first_chunk().ok_or(EINVAL)?);
     let number = usize::try_from(header.number)?;
     let op = *nospec::get(&OPS, number).ok_or(EINVAL)?;
     let len = header.admit(op, call.len).map_err(wrong)?;
-    // Zeroing the room of a long one takes longer than most commands.
-    if len <= SHORT {
-        copy::<SHORT>(file, call, (op, len), header.room)?;
-    } else {
-        copy::<LONGEST>(file, call, (op, len), header.room)?;
+    let read = start.get(HEADER..have).and_then(|rest| rest.get(..len));
+    match read {
+        Some(bytes) => carry_out(file, call, (op, bytes), header.room)?,
+        None => copy(file, call, (op, len), header.room)?,
     }
     Ok(call.len)
 }
 
-/// Copies the structure of a command, at most `LEN` bytes, and carries the command out.
+/// Copies bytes that the program has written.
+fn read(from: usize, to: &mut [u8]) -> Result {
+    UserSlice::new(UserPtr::from_addr(from), to.len())
+        .reader()
+        .read_slice(to)
+}
+
+/// Copies the structure of a command that is long, or longer than what the program has written, and
+/// carries the command out.
 #[inline(never)]
-fn copy<const LEN: usize>(
+fn copy(file: &Arc<File>, call: &Call<'_, UcmFiles>, (op, len): (Op, usize), room: u16) -> Result {
+    let mut bytes = [0; LONGEST];
+    let bytes = bytes.get_mut(..len).ok_or(EINVAL)?;
+    read(call.from.wrapping_add(HEADER), bytes)?;
+    carry_out(file, call, (op, bytes), room)
+}
+
+/// Carries out a command, given the bytes of its structure.
+fn carry_out(
     file: &Arc<File>,
     call: &Call<'_, UcmFiles>,
-    (op, len): (Op, usize),
+    (op, bytes): (Op, &[u8]),
     room: u16,
 ) -> Result {
-    let mut bytes = [0; LEN];
-    let bytes = bytes.get_mut(..len).ok_or(EINVAL)?;
-    UserSlice::new(UserPtr::from_addr(call.from.wrapping_add(HEADER)), len)
-        .reader()
-        .read_slice(bytes)?;
     match &Command::parse(op, bytes, room) {
         Ok(command) => run(file, call, command, room),
         Err(why) => Err(wrong(*why)),
@@ -246,14 +260,14 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: &Command<'_>, room:
 
 #[inline(never)]
 fn query_route(file: &Arc<File>, response: u64, id: u32, room: u16) -> Result {
-    let mut answer = Answer::Nothing;
+    let mut answer = Answer::new();
     query::route(&*Context::find(file, id)?, room.into(), &mut answer)?;
     put(response, answer.bytes())
 }
 
 #[inline(never)]
 fn query(file: &Arc<File>, response: u64, id: u32, option: u32, room: u16) -> Result {
-    let mut answer = Answer::Nothing;
+    let mut answer = Answer::new();
     query::query(&*Context::find(file, id)?, option, room, &mut answer)?;
     put(response, answer.bytes())
 }
@@ -279,8 +293,9 @@ fn connect(context: &Context, from: &Param<'_>, extra: command::Ece) -> Result {
 
 #[inline(never)]
 fn qp_attr(file: &Arc<File>, response: u64, id: u32, state: u32) -> Result {
-    let answer = Context::find(file, id)?.with_cm(|cm| edge::qp_attr(cm, state))?;
-    put(response, &answer)
+    let mut answer = edge::QpAttr::default();
+    Context::find(file, id)?.with_cm(|cm| answer.fill(cm, state))?;
+    put(response, answer.bytes())
 }
 
 #[inline(never)]

@@ -8,6 +8,7 @@ use crate::proto::command::QP_ATTR;
 use crate::proto::command::SERVICE;
 use crate::proto::event::VECTOR;
 use core::mem;
+use core::ptr;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::cm::CmEvent;
@@ -34,25 +35,30 @@ pub(crate) fn vector(event: &CmEvent<'_>, ud: &Ud) -> [u8; VECTOR] {
     }
 }
 
-/// Returns the attributes of the queue pair of a connection, for a state.
-///
-/// # Errors
-///
-/// Those of [`CmId::qp_attr`].
-#[inline]
-pub(crate) fn qp_attr(cm: &mut CmId<Context>, state: u32) -> Result<[u8; QP_ATTR]> {
-    let mut attr = bindings::ib_qp_attr::default();
-    let mask = cm.qp_attr(state, &mut attr)?;
-    let mut out = bindings::ib_uverbs_qp_attr {
-        qp_attr_mask: mask,
-        ..Default::default()
-    };
-    // SAFETY: The device exists (`CmId::device`; `qp_attr` has found it), and `attr` was written for
-    // it. The function writes the structure.
-    unsafe {
-        bindings::ib_copy_qp_attr_to_user(cm.device(), &mut out, &mut attr);
-        // As in `vector`.
-        Ok(mem::transmute::<bindings::ib_uverbs_qp_attr, [u8; QP_ATTR]>(out))
+/// Attributes of a queue pair, as programs know them.
+#[derive(Default)]
+pub(crate) struct QpAttr(bindings::ib_uverbs_qp_attr);
+
+impl QpAttr {
+    /// Returns the bytes.
+    pub(crate) fn bytes(&self) -> &[u8; QP_ATTR] {
+        const { assert!(size_of::<bindings::ib_uverbs_qp_attr>() == QP_ATTR) };
+        // SAFETY: The structure consists of integers without padding, of this size (asserted above).
+        unsafe { &*ptr::from_ref(&self.0).cast() }
+    }
+
+    /// Becomes the attributes of the queue pair of a connection, for a state.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CmId::qp_attr`].
+    pub(crate) fn fill(&mut self, cm: &mut CmId<Context>, state: u32) -> Result {
+        let mut attr = bindings::ib_qp_attr::default();
+        self.0.qp_attr_mask = cm.qp_attr(state, &mut attr)?;
+        // SAFETY: The device exists (`CmId::device`; `qp_attr` has found it), and `attr` was written
+        // for it. The function writes the structure.
+        unsafe { bindings::ib_copy_qp_attr_to_user(cm.device(), &mut self.0, &mut attr) };
+        Ok(())
     }
 }
 

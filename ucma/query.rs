@@ -11,14 +11,14 @@ use crate::edge;
 use crate::proto::answer;
 use crate::proto::answer::Device;
 use crate::proto::answer::PATH;
+use crate::proto::answer::SOCKADDR_IB;
 use crate::proto::command;
-use crate::proto::command::Address;
+use crate::proto::command::Named;
 use crate::proto::command::ADDR;
 use crate::proto::command::COUNT;
 use crate::proto::command::IB;
 use crate::proto::command::ROUTE;
 use crate::proto::option;
-use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use rdma::accounted;
@@ -30,37 +30,49 @@ use rdma::cm::SocketAddress;
 use rdma::cm::SERVICE;
 
 /// An answer.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "it is on the stack of one command"
-)]
-pub(crate) enum Answer {
-    /// None, though the query succeeded.
-    Nothing,
-    /// The first bytes of an array.
-    Fixed([u8; ADDR.0], usize),
-    /// All bytes of a vector.
-    Long(KVVec<u8>),
+pub(crate) struct Answer {
+    /// Zeros, and what is written over them.
+    fixed: [u8; ADDR.0],
+    /// Bytes of `fixed` that the program gets.
+    len: usize,
+    /// An answer that has no room in `fixed`, if it is not empty.
+    long: KVVec<u8>,
 }
 
 impl Answer {
-    /// Returns the bytes that the program gets.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Nothing => &[],
-            Self::Fixed(all, len) => all.get(..*len).unwrap_or_default(),
-            Self::Long(all) => all,
+    /// No bytes, though the query may succeed.
+    pub(crate) const fn new() -> Self {
+        Self {
+            fixed: [0; ADDR.0],
+            len: 0,
+            long: KVVec::new(),
         }
     }
 
-    /// Makes it the first `len` bytes of what `write` writes over zeros.
-    fn fix<const N: usize>(&mut self, len: usize, write: impl FnOnce(&mut [u8; N])) {
-        *self = Self::Fixed([0; ADDR.0], len);
-        if let Self::Fixed(all, _) = self {
-            if let Some(all) = all.first_chunk_mut() {
-                write(all);
-            }
+    /// Returns the bytes that the program gets.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.long.is_empty() {
+            self.fixed.get(..self.len).unwrap_or_default()
+        } else {
+            &self.long
         }
+    }
+
+    /// Makes it the first `len` bytes of what `write` writes over zeros. Only once.
+    fn fix<const N: usize>(&mut self, len: usize, write: impl FnOnce(&mut [u8; N])) {
+        self.len = len;
+        if let Some(all) = self.fixed.first_chunk_mut() {
+            write(all);
+        }
+    }
+
+    /// Appends bytes.
+    fn append(&mut self, from: &[u8]) -> Result {
+        let end = self.len.checked_add(from.len()).ok_or(EINVAL)?;
+        let to = self.fixed.get_mut(self.len..end).ok_or(EINVAL)?;
+        to.copy_from_slice(from);
+        self.len = end;
+        Ok(())
     }
 }
 
@@ -107,9 +119,9 @@ pub(crate) fn route(context: &Context, len: usize, to_program: &mut Answer) -> R
             }
             Link::Other => {}
         }
-        let (from, to) = (Address(route.src), Address(route.dst));
+        let (from, to) = (Named::new(&route.src), Named::new(&route.dst));
         to_program.fix(len.min(ROUTE.0), |answer| {
-            answer::route(answer, &from, &to, device(&route).as_ref(), count, &paths);
+            answer::route(answer, from, to, device(&route).as_ref(), count, &paths);
         });
         Ok(())
     })
@@ -118,9 +130,9 @@ pub(crate) fn route(context: &Context, len: usize, to_program: &mut Answer) -> R
 fn addresses(cm: &Locked<'_, Context>, room: u16, to_program: &mut Answer) -> Result {
     let len = command::response(room, ADDR).map_err(wrong)?;
     let route = cm.route();
-    let (from, to) = (Address(route.src), Address(route.dst));
+    let (from, to) = (Named::new(&route.src), Named::new(&route.dst));
     to_program.fix(len, |answer| {
-        answer::addresses(answer, &from, &to, device(&route).as_ref());
+        answer::addresses(answer, from, to, device(&route).as_ref());
     });
     Ok(())
 }
@@ -132,42 +144,44 @@ fn gids(cm: &Locked<'_, Context>, room: u16, to_program: &mut Answer) -> Result 
     let device = device(&route);
     let pkey = device.as_ref().map_or(0, |device| device.pkey);
     let (sgid, dgid) = cm.gids();
-    let end = |address: [u8; 128], gid: &[u8; 16]| {
-        let known = Address(address);
-        if known.named().family() == IB {
-            return known;
+    let end = |address: &[u8; SOCKADDR_IB], gid: &[u8; 16]| {
+        if Named::new(address).family() == IB {
+            return *address;
         }
-        let service = cm.service_id(SocketAddress(address));
+        let service = cm.service_id(SocketAddress::of(address));
         answer::infiniband(pkey, gid, service)
     };
-    let (from, to) = (end(route.src, &sgid), end(route.dst, &dgid));
+    let (from, to) = (end(&route.src, &sgid), end(&route.dst, &dgid));
     to_program.fix(len, |answer| {
-        answer::addresses(answer, &from, &to, device.as_ref());
+        let (from, to) = (Named::new(&from), Named::new(&to));
+        answer::addresses(answer, from, to, device.as_ref());
     });
     Ok(())
 }
 
-fn paths(cm: &Locked<'_, Context>, room: u16) -> Result<Answer> {
+fn paths(cm: &Locked<'_, Context>, room: u16, to_program: &mut Answer) -> Result {
     let fits = command::records(room, option::PATH).map_err(wrong)?;
     let count = cm.route().paths;
-    let mut all = accounted::with_capacity(COUNT + 2 * option::PATH)?;
-    append(&mut all, &count.to_ne_bytes())?;
-    append(&mut all, &[0; 4])?;
+    to_program.append(&count.to_ne_bytes())?;
+    to_program.append(&[0; 4])?;
     for (index, _) in (0..count.min(2)).zip(0..fits) {
         let path = cm.packed_path(index).ok_or(EINVAL)?;
-        append(&mut all, &option::PRIMARY.to_ne_bytes())?;
-        append(&mut all, &[0; 4])?;
-        append(&mut all, &path)?;
+        to_program.append(&option::PRIMARY.to_ne_bytes())?;
+        to_program.append(&[0; 4])?;
+        to_program.append(&path)?;
     }
-    Ok(Answer::Long(all))
+    Ok(())
 }
 
-fn append(to: &mut KVVec<u8>, from: &[u8]) -> Result {
-    // There is room.
-    Ok(to.extend_from_slice(from, GFP_KERNEL_ACCOUNT)?)
-}
+// The count and two paths.
+const _: () = assert!(COUNT + 2 * option::PATH <= ADDR.0);
 
-fn services(context: &Context, cm: &Locked<'_, Context>, room: u16) -> Result<Answer> {
+fn services(
+    context: &Context,
+    cm: &Locked<'_, Context>,
+    room: u16,
+    to_program: &mut Answer,
+) -> Result {
     let fits = command::records(room, SERVICE).map_err(wrong)?;
     // Before the event, the records are being written.
     let count = match context.has_services.load(Relaxed) {
@@ -180,7 +194,7 @@ fn services(context: &Context, cm: &Locked<'_, Context>, room: u16) -> Result<An
     }
     let number = fits.min(usize::try_from(count)?);
     if number == 0 {
-        return Ok(Answer::Nothing);
+        return Ok(());
     }
     let len = number.checked_mul(SERVICE).ok_or(EINVAL)?;
     let mut all = accounted::from_elem(0_u8, len.checked_add(COUNT).ok_or(EINVAL)?)?;
@@ -196,7 +210,8 @@ fn services(context: &Context, cm: &Locked<'_, Context>, room: u16) -> Result<An
             }
         }
     }
-    Ok(Answer::Long(all))
+    to_program.long = all;
+    Ok(())
 }
 
 /// Answers QUERY.
@@ -208,12 +223,11 @@ pub(crate) fn query(context: &Context, option: u32, room: u16, answer: &mut Answ
     context.with_cm(|cm| {
         let cm = cm.lock();
         match option {
-            0 => return addresses(&cm, room, answer),
-            1 => *answer = paths(&cm, room)?,
-            2 => return gids(&cm, room, answer),
-            3 => *answer = services(context, &cm, room)?,
-            _ => return Err(wrong(crate::proto::Wrong::Unknown)),
+            0 => addresses(&cm, room, answer),
+            1 => paths(&cm, room, answer),
+            2 => gids(&cm, room, answer),
+            3 => services(context, &cm, room, answer),
+            _ => Err(wrong(crate::proto::Wrong::Unknown)),
         }
-        Ok(())
     })
 }

@@ -35,6 +35,8 @@ use crate::proto::spec::Spec;
 use crate::proto::write::Command;
 use crate::proto::write::Number;
 use crate::proto::Refusal;
+use crate::quick;
+use crate::quick::Supported;
 use crate::table;
 use crate::table::Def;
 use crate::table::Handler;
@@ -159,7 +161,7 @@ impl WriteCommand {
     /// `EOPNOTSUPP`: the device does not have it; `EIO`: it is the driver's, and the device is gone;
     /// those of the command.
     pub(crate) fn run(&self, call: &Call) -> Result {
-        let run = self.run.ok_or(crate::edge::unsupported())?;
+        let run = self.run.ok_or_else(crate::edge::unsupported)?;
         if let Run::Driver(_) = run {
             call.device()?;
         }
@@ -178,6 +180,7 @@ pub(crate) struct Api {
     objects: ApiObjects,
     plain: KVec<WriteCommand>,
     extended: KVec<WriteCommand>,
+    quick: Supported,
 }
 
 impl Api {
@@ -202,6 +205,7 @@ impl Api {
             plain: KVec::with_capacity(plain.into(), GFP_KERNEL)?,
             extended: KVec::with_capacity(extended.into(), GFP_KERNEL)?,
             objects: ApiObjects::none(),
+            quick: Supported::default(),
         };
         for _ in 0..METHODS {
             this.methods.push(None, GFP_KERNEL)?;
@@ -244,7 +248,31 @@ impl Api {
             }
         }
         this.objects = objects;
+        this.quick = Supported {
+            ring: this.has_core(quick::POST_SEND),
+            notify: this.has_core(quick::REQ_NOTIFY_CQ),
+            invoke: this.has_core(quick::REQ_NOTIFY_CQ)
+                && this
+                    .method(quick::DEVICE, quick::INVOKE_WRITE)
+                    .is_some_and(|method| {
+                        method.is_ours()
+                            && Bit::of_attribute(quick::WRITE_CMD)
+                                .is_some_and(|bit| bit.mask() == method.summary.mandatory)
+                    }),
+        };
         Ok(this)
+    }
+
+    /// Whether the device has a plain command, which a function of this module carries out.
+    fn has_core(&self, number: u8) -> bool {
+        let command = self.plain.get(usize::from(number));
+        command.is_some_and(|command| matches!(command.run, Some(Run::Core(_))))
+    }
+
+    /// Which of the quick calls the device has.
+    #[inline]
+    pub(crate) fn quick(&self) -> Supported {
+        self.quick
     }
 
     /// The driver that programs must be made for.
@@ -268,7 +296,7 @@ impl Api {
             Number::Plain(number) => rdma::nospec::get(&self.plain, number.into()),
             Number::Extended(number) => rdma::nospec::get(&self.extended, number.into()),
         }
-        .ok_or(crate::edge::unsupported())
+        .ok_or_else(crate::edge::unsupported)
     }
 
     /// The description of an object.

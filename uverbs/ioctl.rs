@@ -14,6 +14,7 @@ use crate::proto::ioctl::Call as Judge;
 use crate::proto::ioctl::Header;
 use crate::proto::ioctl::Step;
 use crate::proto::ioctl::HEADER;
+use crate::quick;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use rdma::bindings;
@@ -28,11 +29,21 @@ const RDMA_VERBS_IOCTL: u32 = kernel::ioctl::_IOWR::<[u8; HEADER]>(bindings::RDM
 ///
 /// `ENOIOCTLCMD`: another ioctl; `EFAULT`, `EINVAL`, `EPROTONOSUPPORT`, `EOPNOTSUPP`: header or
 /// attributes; `EIO`: the driver's method, and the device is gone; those of the method.
+#[inline]
 pub(crate) fn ioctl(file: &UFile, cmd: u32, from: Address) -> Result {
     if cmd != RDMA_VERBS_IOCTL {
         return Err(ENOIOCTLCMD);
     }
-    let header = Header::parse(from.read()?);
+    let header = Header::parse(from.words()?);
+    match quick::ioctl(file, &header, from.after(HEADER)) {
+        Some(result) => result,
+        None => any(file, &header, from),
+    }
+}
+
+/// Carries out any method.
+#[inline(never)]
+fn any(file: &UFile, header: &Header, from: Address) -> Result {
     header.check(PAGE_SIZE).map_err(errno)?;
     let node = CharDevice::of(file);
     let _section = node.enter();
@@ -40,7 +51,7 @@ pub(crate) fn ioctl(file: &UFile, cmd: u32, from: Address) -> Result {
         return Err(EINVAL);
     }
     let method = node.api().method(header.object, header.method);
-    let method = method.ok_or(rdma::errno::eprotonosupport())?;
+    let method = method.ok_or_else(rdma::errno::eprotonosupport)?;
     frame::run(method, file, from.after(HEADER), |frame| {
         call(frame, method, header.attributes)
     })
@@ -72,10 +83,10 @@ fn call(frame: &mut Frame<'_>, method: &Method, count: u16) -> Result {
         Ok(())
     });
     // Only for a method that there is not.
-    if result == Err(rdma::errno::eprotonosupport()) {
-        return Err(EINVAL);
-    }
-    result
+    result.map_err(|error| match error == rdma::errno::eprotonosupport() {
+        true => EINVAL,
+        false => error,
+    })
 }
 
 /// Fills in an attribute.

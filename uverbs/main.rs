@@ -18,6 +18,7 @@
 //! | `table` | the words that tables of objects are written in, and the list of the tables |
 //! | `api` | the methods of a device: ours and its driver's |
 //! | `write`, `ioctl` | the two ways into a handler |
+//! | `quick` | the few calls that programs make all the time, before these |
 //! | `object` | the objects, one file each: table, handlers, destruction |
 //! | `xrcd` | XRC domains that programs share |
 //! | `marshall` | structures that `rdma_ucm` passes to programs |
@@ -25,7 +26,8 @@
 //! | `edge` | the C structures |
 //!
 //! Locks: `lists_mutex` of a device, then `hw_destroy_rwsem` of a file, then those of the memory
-//! map. Each call is in a section of the device's `disassociate_srcu`; removal waits for it.
+//! map. Each call is in a section of the device's `disassociate_srcu`, a quick one in one of its
+//! domain `quick`; removal waits for both.
 //!
 //! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_types.h`,
 //! `include/uapi/rdma/ib_user_verbs.h`, `include/uapi/rdma/ib_user_ioctl_cmds.h`.
@@ -41,6 +43,7 @@ mod object;
 #[path = "../core/private.rs"]
 mod private;
 mod proto;
+mod quick;
 mod table;
 mod write;
 mod xrcd;

@@ -13,6 +13,7 @@ use crate::proto::write::Answer;
 use crate::proto::write::ExtendedHeader;
 use crate::proto::write::Header;
 use crate::proto::write::Span;
+use crate::quick;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
@@ -31,7 +32,17 @@ pub(crate) fn warn_of_credentials() {
 /// # Errors
 ///
 /// `EINVAL`, `EFAULT`, `EOPNOTSUPP`, `ENOSPC`: the header; those of the command.
+#[inline]
 pub(crate) fn write(file: &UFile, from: Address, count: usize) -> Result {
+    match quick::write(file, from, count) {
+        Some(result) => result,
+        None => any(file, from, count),
+    }
+}
+
+/// As [`write()`], not for quick calls alone.
+#[inline(never)]
+fn any(file: &UFile, from: Address, count: usize) -> Result {
     if count < write::HEADER {
         return Err(EINVAL);
     }

@@ -9,6 +9,7 @@ use super::Conn;
 use super::Held;
 use super::More;
 use super::Queued;
+use super::State;
 use crate::edge::event;
 use crate::edge::event::Extra;
 use crate::edge::event::Returned;
@@ -23,17 +24,16 @@ use kernel::workqueue::WorkItem;
 
 impl Conn {
     /// Takes the next event, if there is one, and the handler may be called.
-    fn next(self: &Arc<Self>) -> Option<Queued> {
-        let mut state = self.state.lock();
+    fn next(self: &Arc<Self>, state: &mut State) -> Option<Queued> {
         if state.gone {
             return None;
         }
         state.timed = false;
-        self.read_notes(&mut state);
-        self.expire(&mut state);
-        self.show(&state);
+        self.read_notes(state);
+        self.expire(state);
+        self.show(state);
         if state.events.is_empty() {
-            self.schedule(&mut state);
+            self.schedule(state);
             return None;
         }
         let next = state.events.remove(0).ok()?;
@@ -93,13 +93,15 @@ impl WorkItem for Conn {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        while let Some(queued) = this.next() {
+        let mut state = this.state.lock();
+        while let Some(queued) = this.next(&mut state) {
+            drop(state);
             let returned = this.deliver(queued);
-            let mut state = this.state.lock();
+            state = this.state.lock();
             state.running = false;
             this.wake(&mut state);
-            drop(state);
             if let Some(Returned { id, error }) = returned {
+                drop(state);
                 id.0.destroy(why(error));
                 return;
             }

@@ -325,7 +325,7 @@ pub struct Posting<'a, R> {
     /// How.
     pub policy: Policy,
     /// What. Private data is never too long.
-    pub message: Message<'a>,
+    pub message: &'a Message<'a>,
 }
 
 /// Where an [`Answer`] is sent.

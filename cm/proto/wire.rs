@@ -102,7 +102,8 @@ impl Kind {
 
     /// The kind with an attribute id.
     pub fn from_attr(attr: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.attr() == attr)
+        let number = attr.checked_sub(Self::Req.attr())?;
+        Self::ALL.get(usize::from(number)).copied()
     }
 
     /// Its attribute id.

@@ -32,10 +32,9 @@ impl Sock {
         let family = unsafe { at.cast::<u16>().read_unaligned() };
         let mut bytes = [0; STORAGE];
         let size = Family::from_raw(family).map_or(0, Family::size);
-        for (at_byte, byte) in bytes.iter_mut().take(size).enumerate() {
-            // SAFETY: The address has `size` bytes (contract of this function).
-            *byte = unsafe { at.add(at_byte).read() };
-        }
+        // SAFETY: The address has `size` bytes (contract of this function), at most as many as the
+        // local variable.
+        unsafe { core::ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), size) };
         Self {
             addr: Address::parse(&bytes),
             family,

@@ -124,7 +124,7 @@ impl IbId {
         let (private_data, private_data_len) = data_of(connect.data);
         let paths = id.path_rec();
         let [inbound, outbound] = id.one_way_paths();
-        let (srq, ece) = id.with(|inner| (inner.srq, inner.ece));
+        let (srq, ece) = id.look(|inner| (inner.srq, inner.ece));
         let sgid = id.sgid();
         let mut req = bindings::ib_cm_req_param {
             primary_path: paths,
@@ -161,7 +161,7 @@ impl IbId {
 
     /// Accepts a request.
     pub(crate) fn send_rep(&self, id: &Id, conn: &super::args::Conn<'_>) -> Result {
-        let (srq, ece) = id.with(|inner| (inner.srq, inner.ece));
+        let (srq, ece) = id.look(|inner| (inner.srq, inner.ece));
         let data = conn.data();
         let mut rep = bindings::ib_cm_rep_param {
             qp_num: id.words().qp_num(),
@@ -262,7 +262,7 @@ impl IbId {
             ..Default::default()
         };
         if accept {
-            let (qkey, ece) = id.with(|inner| (inner.qkey, inner.ece));
+            let (qkey, ece) = id.look(|inner| (inner.qkey, inner.ece));
             rep.qp_num = id.words().qp_num();
             rep.qkey = qkey;
             rep.ece = ece_of(ece);

@@ -20,6 +20,7 @@ use crate::mcast::Membership;
 use crate::private;
 use crate::proto::addr::Address;
 use crate::proto::addr::Family;
+use crate::proto::addr::LONGEST;
 use crate::proto::event::Status;
 use crate::proto::option::Options;
 use crate::proto::option::QpType;
@@ -375,6 +376,11 @@ impl Id {
         result
     }
 
+    /// Looks at own data. Any context; nothing is dropped.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {
+        look(&self.inner.lock())
+    }
+
     /// Takes the lock of callbacks. May sleep.
     pub(crate) fn lock(&self) -> HandlerGuard<'_> {
         self.handler.lock()
@@ -413,11 +419,12 @@ impl Id {
     pub(crate) fn set_source(&self, addr: Address) {
         self.with(|inner| {
             inner.source = addr;
-            // SAFETY: The field is part of the ID; consumers do not write it.
+            // SAFETY: The field is part of the ID; consumers do not write it. The bytes behind the
+            // longest address stay zero.
             unsafe {
                 (&raw mut (*self.c()).id.route.addr.src_addr)
-                    .cast::<[u8; 128]>()
-                    .write_volatile(addr.to_bytes());
+                    .cast::<[u8; LONGEST]>()
+                    .write_volatile(addr.to_longest());
             }
         });
     }
@@ -429,15 +436,15 @@ impl Id {
             // SAFETY: As in `set_source`.
             unsafe {
                 (&raw mut (*self.c()).id.route.addr.dst_addr)
-                    .cast::<[u8; 128]>()
-                    .write_volatile(addr.to_bytes());
+                    .cast::<[u8; LONGEST]>()
+                    .write_volatile(addr.to_longest());
             }
         });
     }
 
     /// Returns local and remote address.
     pub(crate) fn addrs(&self) -> (Address, Address) {
-        self.with(|inner| (inner.source, inner.destination))
+        self.look(|inner| (inner.source, inner.destination))
     }
 
     /// Mirrors the type of service, for tracepoints.

@@ -5,8 +5,8 @@
 //! The consumer makes one with `rdma_create_qp`, or moves its own and asks for the attributes.
 //! Pointers to them are used under `Id::qp`.
 
-use super::core::caps;
 use super::core::find_pkey;
+use super::core::Caps;
 use super::id::Id;
 use super::trace;
 use super::trace::Step;
@@ -92,10 +92,9 @@ pub(crate) fn init_attr(id: &Id, attr: AttrAt, mask: MaskAt) -> Result {
 }
 
 fn fill(id: &Id, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
-    let (device, port) = id.device().ok_or(EINVAL)?;
-    let caps = caps(device.view(), port);
+    let (caps, port) = id.port().ok_or(EINVAL)?;
     let transport = id.transport();
-    let options = id.with(|inner| inner.options);
+    let options = id.look(|inner| inner.options);
     let mut result = Ok(());
     if caps.ib_cm() {
         result = match transport {
@@ -134,7 +133,8 @@ fn fill(id: &Id, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
 /// Attributes before there is a connection, and of datagrams.
 fn fill_own(id: &Id, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
     let (device, port) = id.device().ok_or(EINVAL)?;
-    let pkey = if caps(device.view(), port).eth_ah() {
+    let caps = id.port().map(|(caps, _)| caps);
+    let pkey = if caps.is_some_and(Caps::eth_ah) {
         0xffff
     } else {
         id.link().pkey()

@@ -185,7 +185,7 @@ impl Transport {
 impl Id {
     /// A use of the transport's ID, if there is one. Any context.
     pub(crate) fn transport(&self) -> Option<Used> {
-        self.with(|inner| inner.transport.as_ref().and_then(Transport::used))
+        self.look(|inner| inner.transport.as_ref().and_then(Transport::used))
     }
 
     /// Takes the transport's ID, to end it. None of its users may drop it.

@@ -9,6 +9,8 @@
 
 /// Number of bytes of a `struct sockaddr_storage`.
 pub const STORAGE: usize = 128;
+/// Number of bytes of the longest address, a `struct sockaddr_ib`.
+pub const LONGEST: usize = 48;
 
 /// `AF_INET`, `AF_INET6`, `AF_IB`.
 pub const INET: u16 = 2;
@@ -135,18 +137,17 @@ pub enum Address {
 /// Bytes `AT` to `AT + N` of a socket address.
 fn part<const AT: usize, const N: usize>(bytes: &[u8; STORAGE]) -> [u8; N] {
     const { assert!(AT + N <= STORAGE) };
-    let mut part = [0; N];
-    for (to, from) in part.iter_mut().zip(bytes.iter().skip(AT)) {
-        *to = *from;
+    match bytes.get(AT..).and_then(|rest| rest.first_chunk()) {
+        Some(part) => *part,
+        None => [0; N],
     }
-    part
 }
 
 /// Writes `N` bytes at `AT`.
-fn put<const AT: usize, const N: usize>(bytes: &mut [u8; STORAGE], part: [u8; N]) {
-    const { assert!(AT + N <= STORAGE) };
-    for (to, from) in bytes.iter_mut().skip(AT).zip(part) {
-        *to = from;
+fn put<const AT: usize, const N: usize>(bytes: &mut [u8; LONGEST], part: [u8; N]) {
+    const { assert!(AT + N <= LONGEST) };
+    if let Some(place) = bytes.get_mut(AT..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = part;
     }
 }
 
@@ -184,6 +185,15 @@ impl Address {
     /// The bytes of the socket address; zeros beyond the size of the family's structure.
     pub fn to_bytes(self) -> [u8; STORAGE] {
         let mut bytes = [0; STORAGE];
+        if let Some(first) = bytes.first_chunk_mut() {
+            *first = self.to_longest();
+        }
+        bytes
+    }
+
+    /// As [`to_bytes`](Self::to_bytes), but no more than the longest address has.
+    pub fn to_longest(self) -> [u8; LONGEST] {
+        let mut bytes = [0; LONGEST];
         put::<0, 2>(&mut bytes, self.family().raw().to_ne_bytes());
         match self {
             Self::V4(V4 { addr, port }) => {

@@ -18,6 +18,7 @@ use crate::device::Device;
 use crate::proto::gid_marks::Event;
 use crate::proto::gid_marks::Word;
 use rdma::features::smp_mb;
+use rdma::kvec;
 use rdma::net::address_notifier::Change;
 use rdma::net::AddressEvents;
 use rdma::net::AddressNotifier;
@@ -78,14 +79,8 @@ pub(super) fn follow(gids: &Arc<Gids>, device: &Device) -> Result {
 
 /// Removes a device from the followers, if it is one.
 pub(super) fn unfollow(gids: &Arc<Gids>) {
-    // Drop the follower here, without the lock, and the memory of the list with the last one: a
-    // static is not dropped.
-    let _gone = with_followed(|list| {
-        let index = list.iter().position(|each| Arc::ptr_eq(&each.gids, gids))?;
-        let follower = list.remove(index).ok();
-        let memory = list.is_empty().then(|| core::mem::take(list));
-        Some((follower, memory))
-    });
+    // Drop the follower here, without the lock.
+    let _gone = with_followed(|list| kvec::take(list, |each| Arc::ptr_eq(&each.gids, gids)));
 }
 
 /// Passes an event to the followers that `who` selects.

@@ -6,11 +6,13 @@
 //! `rdma-ulp-objs`.
 
 use super::handler;
+use super::later::EndLater;
 use super::Answered;
 use super::CmEvent;
 use super::CmId;
 use super::CmUser;
 use super::ConnParam;
+use super::Refusal;
 use super::Request;
 use crate::bindings;
 use crate::edge::View;
@@ -33,6 +35,7 @@ impl<U: CmUser> CmId<U> {
     ///
     /// `ENOMEM`.
     pub fn create(user: Arc<U>, net: &CountedNet, name: &'static CStr) -> Result<Self> {
+        let end = EndLater::new()?;
         // SAFETY: The context stays as long as the identifier (`_user`); `handler` expects it. The
         // namespace exists, and the identifier takes a reference; the name is constant.
         unsafe {
@@ -44,7 +47,9 @@ impl<U: CmUser> CmId<U> {
                 bindings::ib_qp_type_IB_QPT_RC,
                 name.as_char_ptr(),
             );
-            Self::made(raw, user)
+            let mut id = Self::made(raw, user)?;
+            id.end = Some(end);
+            Ok(id)
         }
     }
 
@@ -100,7 +105,8 @@ impl<U: CmUser> CmId<U> {
 
 impl<'a, U: CmUser> Request<'a, U> {
     /// Takes the identifier, calls `prepare`, which makes the queue pair, and accepts the connection.
-    /// Events of the identifier go to `user`. If either fails, the connection is rejected. May sleep.
+    /// Events of the identifier go to `user`. If either fails, the connection is rejected, and the
+    /// peer told. May sleep.
     ///
     /// # Errors
     ///
@@ -112,7 +118,11 @@ impl<'a, U: CmUser> Request<'a, U> {
         prepare: impl FnOnce(&mut CmId<U>) -> Result,
     ) -> Result<(CmId<U>, Answered<'a>), Answered<'a>> {
         let place = self.id;
+        let Ok(end) = EndLater::new() else {
+            return Err(self.refuse(Refusal::Reject));
+        };
         let (mut id, answered) = self.take(user);
+        id.end = Some(end);
         let done = prepare(&mut id).and_then(|()| {
             // SAFETY: The connection manager holds the handler lock of the request's identifier
             // while it calls the handler, whose request this was. If `prepare` has put another one
@@ -128,10 +138,11 @@ impl<'a, U: CmUser> Request<'a, U> {
             Ok(()) => Ok((id, answered)),
             // The request's identifier is kept by who has exchanged it.
             Err(_) if id.handle.0 != place => Err(answered),
-            Err(error) => {
+            Err(_) => {
                 // The module is kept by its listener, whose handler this is.
                 drop(id.give_up());
-                Err(Answered(error.to_errno(), PhantomData))
+                // Not the error: for `ENOMEM` the peer would be told nothing.
+                Err(Answered(EINVAL.to_errno(), PhantomData))
             }
         }
     }

@@ -23,6 +23,9 @@ crate::c_struct! {
         racy context: *mut c_void, set_context;
         /// `enum ib_qp_type`.
         const qp_type: u32;
+        /// Family of the source address. Written by calls of the consumer, and under the handler
+        /// lock, which readers hold ([`Locked`](crate::cm::Locked)).
+        const source_family at route.addr.src_addr.__bindgen_anon_1.__bindgen_anon_1.ss_family: u16;
         /// The paths, or null. Changed by calls of the consumer.
         racy paths at route.path_rec: *mut bindings::sa_path_rec;
     }

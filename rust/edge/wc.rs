@@ -50,6 +50,13 @@ impl Wc {
         Self(Opaque::new(c))
     }
 
+    /// Returns the remote key that the message has invalidated, if any.
+    pub fn invalidated(&self) -> Option<u32> {
+        self.has(bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE)
+            // SAFETY: The flag says that this is in the union.
+            .then(|| unsafe { *(*self.0.get()).ex.invalidate_rkey })
+    }
+
     /// Returns whether a flag is set (`enum ib_wc_flags`).
     pub fn has(&self, flag: u32) -> bool {
         // CAST: Flags, whose sign has no meaning.

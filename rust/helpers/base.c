@@ -17,6 +17,7 @@
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 #include "helpers.h"
 
 #ifndef RDMA_HELPERS_INLINE
@@ -215,4 +216,22 @@ void rdma_helper_list_del_init(struct list_head *entry)
 struct cdev *rdma_helper_inode_cdev(struct inode *inode)
 {
 	return inode->i_cdev;
+}
+
+/*
+ * xa_load(), for RCU readers: without the walk if the array is one node, as long as no index beyond
+ * is in use.
+ */
+void *rdma_helper_xa_load(struct xarray *xa, unsigned long index)
+{
+	void *head = xa_head(xa);
+
+	if (xa_is_node(head) && index < XA_CHUNK_SIZE && !xa_to_node(head)->shift) {
+		void *entry = xa_entry(xa, xa_to_node(head),
+				       array_index_nospec(index, XA_CHUNK_SIZE));
+
+		if (!xa_is_internal(entry))
+			return entry;
+	}
+	return xa_load(xa, index);
 }

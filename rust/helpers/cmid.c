@@ -13,6 +13,7 @@ void rdma_helper_cm_route(struct rdma_cm_id *id, struct rdma_helper_cm_route *to
 	struct rdma_route *route = &id->route;
 	struct ib_device *device = id->device;
 
+	/* The rest of a sockaddr_storage is not part of any address. */
 	memcpy(to->src, &route->addr.src_addr, sizeof(to->src));
 	memcpy(to->dst, &route->addr.dst_addr, sizeof(to->dst));
 	to->paths = route->path_rec ? route->num_pri_alt_paths : 0;

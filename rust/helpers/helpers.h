@@ -17,6 +17,7 @@ struct ib_device;
 struct mem_cgroup;
 struct vm_area_struct;
 struct workqueue_struct;
+struct xarray;
 
 /*
  * For bitcode that is inlined into Rust. always_inline, because compilers otherwise refuse to
@@ -63,6 +64,7 @@ u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
 bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
 void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
 void rdma_helper_list_del_init(struct list_head *entry);
+void *rdma_helper_xa_load(struct xarray *xa, unsigned long index);
 
 /* sysctl.c */
 struct ctl_table_header;
@@ -502,6 +504,7 @@ void rdma_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t siz
 				     enum dma_data_direction direction);
 int rdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);
 int rdma_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr);
+int rdma_helper_map_mr_piece(struct ib_mr *mr, u64 addr, unsigned int len);
 void rdma_helper_ib_dma_sync_for_cpu(struct ib_device *dev, u64 addr, size_t size);
 void rdma_helper_ib_dma_sync_for_device(struct ib_device *dev, u64 addr, size_t size);
 /* mad.c */
@@ -613,6 +616,8 @@ int rdma_helper_copy_struct_from_user(void *dst, size_t ksize, const void __user
 				      size_t usize);
 int rdma_helper_get_user_u64(u64 *value, const u64 __user *from);
 int rdma_helper_put_user_u64(u64 value, u64 __user *to);
+int rdma_helper_put_user_u32(u32 value, u32 __user *to);
+bool rdma_helper_get_words(u64 *to, const u64 __user *from, unsigned int count);
 bool rdma_helper_access_ok(const void __user *at, unsigned long len);
 bool rdma_helper_buffer_cleared(const void __user *at, unsigned long len);
 
@@ -627,12 +632,16 @@ struct sg_table;
 struct uverbs_api;
 
 int rdma_helper_uverbs_device_init(struct ib_uverbs_device *dev, struct ib_device *ibdev,
-				   struct uverbs_api *api);
-void rdma_helper_uverbs_device_destroy(struct ib_uverbs_device *dev);
+				   struct uverbs_api *api, struct srcu_struct *quick);
+void rdma_helper_uverbs_device_destroy(struct ib_uverbs_device *dev, struct srcu_struct *quick);
 struct uverbs_api_object *rdma_helper_uverbs_api_add(struct uverbs_api *api, u32 key);
 void rdma_helper_uverbs_api_remove(struct uverbs_api *api, u32 key);
 struct ib_device *rdma_helper_uverbs_ibdev(struct ib_uverbs_device *dev);
-void rdma_helper_uverbs_disassociate(struct ib_uverbs_device *dev);
+struct ib_device *rdma_helper_uverbs_ibdev_quick(struct ib_uverbs_device *dev,
+						 struct srcu_struct *quick);
+void *rdma_helper_srcu_read_lock_fast(struct srcu_struct *srcu);
+void rdma_helper_srcu_read_unlock_fast(struct srcu_struct *srcu, void *key);
+void rdma_helper_uverbs_disassociate(struct ib_uverbs_device *dev, struct srcu_struct *quick);
 struct ib_uverbs_file *rdma_helper_ufile_new(struct ib_uverbs_device *dev);
 void rdma_helper_ufile_set_ucontext(struct ib_uverbs_file *file, struct ib_ucontext *ucontext);
 void rdma_helper_ufile_set_async(struct ib_uverbs_file *file, void *async);
@@ -702,8 +711,8 @@ enum {
 
 /* What an id knows of its ends. GIDs are those that the addresses alone give. */
 struct rdma_helper_cm_route {
-	u8 src[128];
-	u8 dst[128];
+	u8 src[48]; /* sizeof(struct sockaddr_ib), the longest one */
+	u8 dst[48];
 	u8 sgid[16];
 	u8 dgid[16];
 	u64 node_guid;

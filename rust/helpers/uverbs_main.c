@@ -8,19 +8,26 @@
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/srcu.h>
 #include <rdma/ib.h>
 #include <rdma/uverbs_ioctl.h>
 #include "uverbs.h"
 #include "rdma_core.h"
 #include "helpers.h"
 
+/* quick: a domain of quick calls, beside disassociate_srcu. */
 int rdma_helper_uverbs_device_init(struct ib_uverbs_device *dev, struct ib_device *ibdev,
-				   struct uverbs_api *api)
+				   struct uverbs_api *api, struct srcu_struct *quick)
 {
 	int ret = init_srcu_struct(&dev->disassociate_srcu);
 
 	if (ret)
 		return ret;
+	ret = init_srcu_struct_fast(quick);
+	if (ret) {
+		cleanup_srcu_struct(&dev->disassociate_srcu);
+		return ret;
+	}
 	INIT_RADIX_TREE(&api->radix, GFP_KERNEL);
 	dev->uapi = api;
 	refcount_set(&dev->refcount, 1);
@@ -33,8 +40,9 @@ int rdma_helper_uverbs_device_init(struct ib_uverbs_device *dev, struct ib_devic
 	return 0;
 }
 
-void rdma_helper_uverbs_device_destroy(struct ib_uverbs_device *dev)
+void rdma_helper_uverbs_device_destroy(struct ib_uverbs_device *dev, struct srcu_struct *quick)
 {
+	cleanup_srcu_struct(quick);
 	cleanup_srcu_struct(&dev->disassociate_srcu);
 	mutex_destroy(&dev->lists_mutex);
 	mutex_destroy(&dev->xrcd_tree_mutex);
@@ -65,10 +73,27 @@ struct ib_device *rdma_helper_uverbs_ibdev(struct ib_uverbs_device *dev)
 	return srcu_dereference(dev->ib_dev, &dev->disassociate_srcu);
 }
 
-void rdma_helper_uverbs_disassociate(struct ib_uverbs_device *dev)
+struct ib_device *rdma_helper_uverbs_ibdev_quick(struct ib_uverbs_device *dev,
+						 struct srcu_struct *quick)
+{
+	return srcu_dereference(dev->ib_dev, quick);
+}
+
+void *rdma_helper_srcu_read_lock_fast(struct srcu_struct *srcu)
+{
+	return (__force void *)srcu_read_lock_fast(srcu);
+}
+
+void rdma_helper_srcu_read_unlock_fast(struct srcu_struct *srcu, void *key)
+{
+	srcu_read_unlock_fast(srcu, (__force struct srcu_ctr __percpu *)key);
+}
+
+void rdma_helper_uverbs_disassociate(struct ib_uverbs_device *dev, struct srcu_struct *quick)
 {
 	rcu_assign_pointer(dev->ib_dev, NULL);
 	synchronize_srcu(&dev->disassociate_srcu);
+	synchronize_srcu(quick);
 }
 
 struct ib_uverbs_file *rdma_helper_ufile_new(struct ib_uverbs_device *dev)

@@ -93,6 +93,16 @@ impl Buffer {
         &self.pd
     }
 
+    /// Returns the address for the device.
+    pub(super) fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// Returns the number of bytes.
+    pub(super) fn length(&self) -> u32 {
+        self.len
+    }
+
     /// Returns the element of a request for the first `len` bytes.
     ///
     /// # Errors
@@ -111,7 +121,7 @@ impl Buffer {
     }
 
     /// Passes the memory to the device: it is to be posted.
-    pub(super) fn give(&self) {
+    pub(super) fn sync_for_device(&self) {
         // SAFETY: The device exists (`DeviceRef`); the memory is mapped there (type invariant).
         unsafe {
             bindings::rdma_helper_ib_dma_sync_for_device(
@@ -123,8 +133,8 @@ impl Buffer {
     }
 
     /// Takes the memory back from the device.
-    pub(super) fn take(&self) {
-        // SAFETY: As in `give`.
+    pub(super) fn sync_for_cpu(&self) {
+        // SAFETY: As in `sync_for_device`.
         unsafe {
             bindings::rdma_helper_ib_dma_sync_for_cpu(
                 self.pd.device().raw(),

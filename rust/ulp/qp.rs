@@ -4,20 +4,27 @@
 //!
 //! The state that completions need, [`Queues`], is shared by the owner of the queue pair, [`Qp`],
 //! and the completions. Each request has a slot, which owns its buffer while it is outstanding; the
-//! slots are as many as the queues are deep, so neither the queues nor the completion queue can
-//! overflow.
+//! slots are as many as the queues are deep, and all requests are completed, so neither the queues
+//! nor the completion queue can overflow.
 
+use super::region::Access;
+use super::region::Exposed;
+use super::region::Region;
+use super::region::Regions;
+use super::region::Remote;
+use super::slots::Load;
+use super::slots::Slots;
 use super::Buffer;
 use super::Pd;
 use crate::bindings;
 use crate::edge::wc::Wc;
 use crate::edge::View;
 use crate::errno::enotconn;
+use crate::errno::eopnotsupp;
 use crate::gate::Gate;
 use crate::module::Resident;
-use core::cell::UnsafeCell;
 use core::fmt;
-use core::mem::offset_of;
+use core::mem;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr;
@@ -25,13 +32,10 @@ use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
-use kernel::new_spinlock;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
-use kernel::sync::SpinLock;
 use kernel::sync::UniqueArc;
-use kernel::types::Opaque;
 
 /// Handlers of completions. They run in work items of the completion queue, one at a time for a
 /// queue pair, and may sleep. They must not drop the last reference to their [`Qp`], which waits
@@ -48,14 +52,71 @@ pub trait Ends: Sized + Send + Sync + 'static {
         result: Result<(), Status>,
     );
 
-    /// A receive has ended: with the number of bytes of the message, at the start of the buffer
-    /// that was posted.
+    /// A receive has ended, with a message at the start of the buffer that was posted.
     fn received(
         this: ArcBorrow<'_, Self>,
         queues: &Queues<Self>,
         buffer: Buffer,
-        result: Result<usize, Status>,
+        result: Result<Received<'_>, Status>,
     );
+
+    /// Another request has ended. Who posts SEND and RECEIVE only needs no handler.
+    fn done(
+        this: ArcBorrow<'_, Self>,
+        queues: &Queues<Self>,
+        done: Done,
+        result: Result<(), Status>,
+    ) {
+        let _ = (this, queues, done, result);
+    }
+}
+
+/// What has ended, for [`Ends::done`].
+pub enum Done {
+    /// [`Queues::read`]. If it has failed, the contents of the buffer are undefined.
+    Read(Buffer),
+    /// [`Queues::write`].
+    Written(Buffer),
+    /// The registration of [`Queues::expose`].
+    Exposed,
+    /// [`Queues::invalidate`], successfully: the peer has no access any more.
+    Invalidated(Region, Buffer),
+    /// [`Queues::invalidate`] has failed: the memory is freed with the queue pair.
+    NotInvalidated,
+}
+
+/// A message, while its receive is handled.
+pub struct Received<'a> {
+    len: usize,
+    /// The key that the device has invalidated, by request of the message.
+    invalidated: Option<u32>,
+    regions: &'a Arc<Regions>,
+}
+
+impl Received<'_> {
+    /// Returns the number of bytes.
+    #[expect(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes memory back to which this message has ended the peer's access (SEND with invalidate).
+    ///
+    /// # Errors
+    ///
+    /// The memory, if the message has not named it, or was asked before.
+    pub fn invalidates(&mut self, exposed: Exposed) -> Result<(Region, Buffer), Exposed> {
+        if !exposed.is_of(self.regions) || self.invalidated != Some(exposed.remote().key) {
+            return Err(exposed);
+        }
+        self.invalidated = None;
+        // SAFETY: The device has invalidated this key before it completed the message. Since then
+        // this region was not registered under it again: that takes an invalidation of all 256 keys
+        // of the region, each completed on this completion queue, whose completions are handled in
+        // their order, this one only once (`invalidated`, which is set by `on_received` alone). No
+        // other region of the device has had the key: this one is as old as the queue pair.
+        Ok(unsafe { exposed.end() })
+    }
 }
 
 /// Why a request has failed (`enum ib_wc_status`). All requests that are left when a queue pair
@@ -74,135 +135,105 @@ impl fmt::Debug for Status {
     }
 }
 
-/// A request that was not posted, with its buffer.
-pub struct Refused {
-    /// The buffer that was to be posted.
-    pub buffer: Buffer,
+/// A request that was not posted, with what it would have owned.
+pub struct Refused<T = Buffer> {
+    /// What was to be posted.
+    pub given: T,
     /// `EBUSY`: as many requests as the queue is deep are outstanding. `EINVAL`: the buffer is too
-    /// small, or of another protection domain. `ENOTCONN`: the queue pair ends. Others: those of the driver.
+    /// small, or too large for the region, or one of them is of another protection domain or queue
+    /// pair. `ENOTCONN`: the queue pair ends. `EOPNOTSUPP`: the device cannot do it. Others: those of
+    /// the driver.
     pub error: Error,
 }
 
-/// Number of requests that may be outstanding.
-#[derive(Clone, Copy)]
+impl<T> Refused<T> {
+    pub(super) fn new(given: T, error: Error) -> Self {
+        Self { given, error }
+    }
+}
+
+impl<T> From<Refused<T>> for Error {
+    /// Drops what was to be posted.
+    fn from(refused: Refused<T>) -> Self {
+        refused.error
+    }
+}
+
+/// What a queue pair has.
+#[derive(Clone, Copy, Default)]
 pub struct Depth {
-    /// Sends.
+    /// Number of requests other than receives that may be outstanding.
     pub sends: u16,
-    /// Receives.
+    /// Number of receives that may be outstanding.
     pub receives: u16,
+    /// Number of memory regions, that is, of buffers that may be exposed to the peer at a time.
+    pub regions: u16,
+    /// Bytes of the largest of these buffers.
+    pub region_size: usize,
 }
 
-/// A request that may be outstanding.
-///
-/// # Invariants
-///
-/// `buffer` belongs to who has taken the index of the slot from `Slots::free`; after the request
-/// was posted, to its completion.
-#[repr(C)]
-struct Slot {
-    cqe: Opaque<bindings::ib_cqe>,
-    buffer: UnsafeCell<Option<Buffer>>,
+/// What belongs to a request of the send queue.
+enum Posted {
+    Send(Buffer),
+    Read(Buffer),
+    Write(Buffer),
+    Expose,
+    Invalidate(Exposed),
 }
 
-// SAFETY: A buffer may be used from any thread; its owner is the type invariant's.
-unsafe impl Send for Slot {}
-// SAFETY: As for `Send`.
-unsafe impl Sync for Slot {}
-
-#[pin_data]
-struct Slots {
-    all: KVec<Slot>,
-    /// Indices of the slots without a request. Its capacity is their number.
-    #[pin]
-    free: SpinLock<KVec<u16>>,
+/// A request of the send queue.
+enum Request {
+    /// SEND, which may invalidate a key of the peer.
+    Send {
+        invalidate: Option<u32>,
+    },
+    Read(Remote),
+    Write(Remote),
+    Register {
+        mr: *mut bindings::ib_mr,
+        key: u32,
+        access: Access,
+    },
+    Invalidate {
+        key: u32,
+    },
 }
 
-type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
-
-impl Slots {
-    fn new(count: u16, done: Done) -> Result<impl PinInit<Self, Error>> {
-        let mut all = KVec::with_capacity(count.into(), GFP_KERNEL)?;
-        let mut free = KVec::with_capacity(count.into(), GFP_KERNEL)?;
-        for index in 0..count {
-            let cqe = bindings::ib_cqe { done: Some(done) };
-            let slot = Slot {
-                cqe: Opaque::new(cqe),
-                buffer: UnsafeCell::new(None),
-            };
-            all.push(slot, GFP_KERNEL)?;
-            free.push(index, GFP_KERNEL)?;
+impl Request {
+    fn opcode(&self) -> u32 {
+        match self {
+            Self::Send { invalidate: None } => bindings::ib_wr_opcode_IB_WR_SEND,
+            Self::Send { .. } => bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV,
+            Self::Read(_) => bindings::ib_wr_opcode_IB_WR_RDMA_READ,
+            Self::Write(_) => bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
+            Self::Register { .. } => bindings::ib_wr_opcode_IB_WR_REG_MR,
+            Self::Invalidate { .. } => bindings::ib_wr_opcode_IB_WR_LOCAL_INV,
         }
-        Ok(try_pin_init!(Self {
-            all,
-            free <- new_spinlock!(free, "Slots::free"),
-        }))
     }
+}
 
-    /// Posts a request with a buffer by `post`, which gets the completion entry of a slot.
-    fn post(
-        &self,
-        buffer: Buffer,
-        post: impl FnOnce(*mut bindings::ib_cqe) -> Result,
-    ) -> Result<(), Refused> {
-        let index = self.free.lock().pop();
-        let Some(index) = index else {
-            return Err(Refused {
-                buffer,
-                error: EBUSY,
-            });
-        };
-        let Some(slot) = self.all.get(usize::from(index)) else {
-            // Indices are those of slots.
-            return Err(Refused {
-                buffer,
-                error: EINVAL,
-            });
-        };
-        buffer.give();
-        // SAFETY: The index was taken above, so the buffer is ours (invariant of `Slot`).
-        unsafe { *slot.buffer.get() = Some(buffer) };
-        let Err(error) = post(slot.cqe.get()) else {
-            return Ok(());
-        };
-        // SAFETY: The request was not posted, so the buffer is still ours.
-        let buffer = unsafe { (*slot.buffer.get()).take() };
-        self.put(index);
-        match buffer {
-            Some(buffer) => {
-                buffer.take();
-                Err(Refused { buffer, error })
-            }
-            // Stored above.
-            None => Ok(()),
+impl Posted {
+    fn buffer(&self) -> Option<&Buffer> {
+        match self {
+            Self::Send(buffer) | Self::Read(buffer) | Self::Write(buffer) => Some(buffer),
+            Self::Expose | Self::Invalidate(_) => None,
+        }
+    }
+}
+
+impl Load for Posted {
+    fn give(&self) {
+        if let Some(buffer) = self.buffer() {
+            buffer.sync_for_device();
         }
     }
 
-    /// Ends the request of a slot, whose index is not free. Returns the buffer.
-    ///
-    /// # Safety
-    ///
-    /// `cqe` is the completion entry of a slot of this, whose request was completed.
-    unsafe fn complete(&self, cqe: *const bindings::ib_cqe) -> Option<Buffer> {
-        let offset = cqe.addr().checked_sub(self.all.as_ptr().addr())?;
-        let index = offset.checked_div(size_of::<Slot>())?;
-        let slot = self.all.get(index)?;
-        // SAFETY: The request was completed, so its buffer belongs to the completion (invariant of
-        // `Slot`), which this is (contract of this function).
-        let buffer = unsafe { (*slot.buffer.get()).take() };
-        self.put(u16::try_from(index).ok()?);
-        if let Some(buffer) = &buffer {
-            buffer.take();
+    fn take(&self) {
+        if let Some(buffer) = self.buffer() {
+            buffer.sync_for_cpu();
         }
-        buffer
-    }
-
-    fn put(&self, index: u16) {
-        // There is room for all indices, and each is here once.
-        let _ = self.free.lock().push_within_capacity(index);
     }
 }
-
-const _: () = assert!(offset_of!(Slot, cqe) == 0);
 
 /// The queues of a queue pair: posts requests.
 ///
@@ -219,9 +250,10 @@ pub struct Queues<E: Ends> {
     #[pin]
     open: Gate,
     #[pin]
-    sends: Slots,
+    sends: Slots<Posted>,
     #[pin]
-    receives: Slots,
+    receives: Slots<Buffer>,
+    regions: Arc<Regions>,
     ends: Arc<E>,
     pd: Arc<Pd>,
     /// The handlers are the module's code.
@@ -244,26 +276,105 @@ impl<E: Ends> Queues<E> {
         &self.ends
     }
 
-    /// Posts a request for the first `len` bytes of a buffer by `post`, which gets the completion
-    /// entry of a slot and the element.
-    fn post(
+    /// Returns the element of a request for the first `len` bytes of a buffer.
+    fn element(&self, buffer: &Buffer, len: usize) -> Result<bindings::ib_sge> {
+        if !Arc::ptr_eq(buffer.pd(), &self.pd) {
+            return Err(EINVAL);
+        }
+        buffer.element(len)
+    }
+
+    /// Posts a request by `post`, which gets the completion entry of a slot, while the queue pair
+    /// exists.
+    fn post<T: Load>(
         &self,
-        slots: &Slots,
+        slots: &Slots<T>,
+        load: T,
+        post: impl FnOnce(*mut bindings::ib_cqe) -> c_int,
+    ) -> Result<(), Refused<T>> {
+        slots.post(load, |cqe| {
+            let _open = self.open.try_enter().ok_or_else(enotconn)?;
+            to_result(post(cqe))
+        })
+    }
+
+    /// Posts a request to the send queue, with an element of the memory of `load`, if it has any.
+    fn post_send(
+        &self,
+        load: Posted,
+        sge: Option<bindings::ib_sge>,
+        request: &Request,
+    ) -> Result<(), Refused<Posted>> {
+        self.post(&self.sends, load, |cqe| {
+            // A request of no bytes has no element: some devices take one of length 0 for 2 GiB.
+            let mut sge = sge.filter(|sge| sge.length != 0);
+            let mut wr = bindings::ib_send_wr {
+                num_sge: sge.is_some().into(),
+                sg_list: sge.as_mut().map_or(ptr::null_mut(), ptr::from_mut),
+                opcode: request.opcode(),
+                // CAST: A flag.
+                send_flags: bindings::ib_send_flags_IB_SEND_SIGNALED as c_int,
+                ..Default::default()
+            };
+            wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
+            // SAFETY: The queue pair exists: `post` holds the gate open (type invariant). The
+            // structure is that of the opcode. The driver copies it; the entry, the memory and the
+            // region stay until the request is completed or the queue pair is gone.
+            let post = |wr| unsafe { bindings::rdma_helper_ib_post_send(self.raw, wr) };
+            match *request {
+                Request::Send { invalidate: None } => post(&wr),
+                Request::Send {
+                    invalidate: Some(key),
+                }
+                | Request::Invalidate { key } => {
+                    wr.ex.invalidate_rkey = ManuallyDrop::new(key);
+                    post(&wr)
+                }
+                Request::Read(Remote { addr, key }) | Request::Write(Remote { addr, key }) => {
+                    let wr = bindings::ib_rdma_wr {
+                        wr,
+                        remote_addr: addr,
+                        rkey: key,
+                    };
+                    post(ptr::from_ref(&wr).cast())
+                }
+                Request::Register { mr, key, access } => {
+                    let wr = bindings::ib_reg_wr {
+                        wr,
+                        mr,
+                        key,
+                        // CAST: Flags.
+                        access: access.flags() as c_int,
+                    };
+                    post(ptr::from_ref(&wr).cast())
+                }
+            }
+        })
+    }
+
+    /// Posts a request for the first `len` bytes of a buffer to the send queue.
+    fn post_buffer(
+        &self,
         buffer: Buffer,
         len: usize,
-        post: impl FnOnce(*mut bindings::ib_cqe, *mut bindings::ib_sge) -> c_int,
+        load: fn(Buffer) -> Posted,
+        request: &Request,
     ) -> Result<(), Refused> {
-        let element = if Arc::ptr_eq(buffer.pd(), &self.pd) {
-            buffer.element(len)
-        } else {
-            Err(EINVAL)
-        };
-        match element {
-            Ok(mut sge) => slots.post(buffer, |cqe| {
-                let _open = self.open.try_enter().ok_or_else(enotconn)?;
-                to_result(post(cqe, &mut sge))
-            }),
-            Err(error) => Err(Refused { buffer, error }),
+        match self.element(&buffer, len) {
+            Ok(sge) => {
+                let refused = match self.post_send(load(buffer), Some(sge), request) {
+                    Ok(()) => return Ok(()),
+                    Err(refused) => refused,
+                };
+                match refused.given {
+                    Posted::Send(given) | Posted::Read(given) | Posted::Write(given) => {
+                        Err(Refused::new(given, refused.error))
+                    }
+                    // Not from a buffer.
+                    Posted::Expose | Posted::Invalidate(_) => Ok(()),
+                }
+            }
+            Err(error) => Err(Refused::new(buffer, error)),
         }
     }
 
@@ -273,21 +384,103 @@ impl<E: Ends> Queues<E> {
     ///
     /// See [`Refused`].
     pub fn send(&self, buffer: Buffer, len: usize) -> Result<(), Refused> {
-        self.post(&self.sends, buffer, len, |cqe, sg_list| {
-            let mut wr = bindings::ib_send_wr {
-                sg_list,
-                num_sge: 1,
-                opcode: bindings::ib_wr_opcode_IB_WR_SEND,
-                // CAST: A flag.
-                send_flags: bindings::ib_send_flags_IB_SEND_SIGNALED as c_int,
-                ..Default::default()
-            };
-            wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
-            // SAFETY: The queue pair exists: `post` holds the gate open (type invariant). The driver
-            // copies the request; the entry and the memory stay until it is completed or the queue
-            // pair is gone.
-            unsafe { bindings::rdma_helper_ib_post_send(self.raw, &wr) }
-        })
+        let request = Request::Send { invalidate: None };
+        self.post_buffer(buffer, len, Posted::Send, &request)
+    }
+
+    /// As [`send`](Self::send); the peer's device also ends the access by `key`, which is one of the
+    /// peer's.
+    ///
+    /// # Errors
+    ///
+    /// See [`Refused`].
+    pub fn send_and_invalidate(&self, buffer: Buffer, len: usize, key: u32) -> Result<(), Refused> {
+        let request = Request::Send {
+            invalidate: Some(key),
+        };
+        self.post_buffer(buffer, len, Posted::Send, &request)
+    }
+
+    /// Reads `len` bytes of the peer's memory into the start of a buffer; [`Done::Read`] ends it. Not
+    /// on iWARP, where the peer would have to be given access to the buffer. Process context.
+    ///
+    /// # Errors
+    ///
+    /// See [`Refused`].
+    pub fn read(&self, buffer: Buffer, len: usize, from: Remote) -> Result<(), Refused> {
+        if u32::from(self.pd.device().view().node_type()) == bindings::RDMA_NODE_RNIC {
+            return Err(Refused::new(buffer, eopnotsupp()));
+        }
+        self.post_buffer(buffer, len, Posted::Read, &Request::Read(from))
+    }
+
+    /// Writes the first `len` bytes of a buffer to the peer's memory; [`Done::Written`] ends it.
+    /// Process context.
+    ///
+    /// # Errors
+    ///
+    /// See [`Refused`].
+    pub fn write(&self, buffer: Buffer, len: usize, to: Remote) -> Result<(), Refused> {
+        self.post_buffer(buffer, len, Posted::Write, &Request::Write(to))
+    }
+
+    /// Takes a region that is not in use, if there is one (see [`Depth::regions`]).
+    pub fn region(&self) -> Option<Region> {
+        Regions::take(&self.regions)
+    }
+
+    /// Gives the peer access to a whole buffer. What it needs is [`Exposed::remote`], which requests
+    /// that are posted after this may tell it. [`Done::Exposed`] ends the request, which is one of
+    /// [`Depth::sends`]. Process context.
+    ///
+    /// # Errors
+    ///
+    /// See [`Refused`].
+    pub fn expose(
+        &self,
+        region: Region,
+        buffer: Buffer,
+        access: Access,
+    ) -> Result<Exposed, Refused<(Region, Buffer)>> {
+        if !region.is_of(&self.regions) {
+            return Err(Refused::new((region, buffer), EINVAL));
+        }
+        let exposed = match region.map(buffer) {
+            Ok(exposed) => exposed,
+            Err((region, buffer, error)) => return Err(Refused::new((region, buffer), error)),
+        };
+        let request = Request::Register {
+            mr: exposed.mr(),
+            key: exposed.remote().key,
+            access,
+        };
+        match self.post_send(Posted::Expose, None, &request) {
+            Ok(()) => Ok(exposed),
+            // SAFETY: The region was not registered: nothing was posted.
+            Err(refused) => Err(Refused::new(unsafe { exposed.end() }, refused.error)),
+        }
+    }
+
+    /// Ends the peer's access to a buffer; [`Done::Invalidated`] gives it back. Process context.
+    ///
+    /// # Errors
+    ///
+    /// See [`Refused`].
+    pub fn invalidate(&self, exposed: Exposed) -> Result<(), Refused<Exposed>> {
+        if !exposed.is_of(&self.regions) {
+            return Err(Refused::new(exposed, EINVAL));
+        }
+        let request = Request::Invalidate {
+            key: exposed.remote().key,
+        };
+        let Err(refused) = self.post_send(Posted::Invalidate(exposed), None, &request) else {
+            return Ok(());
+        };
+        match refused.given {
+            Posted::Invalidate(exposed) => Err(Refused::new(exposed, refused.error)),
+            // Not what was given.
+            Posted::Send(_) | Posted::Read(_) | Posted::Write(_) | Posted::Expose => Ok(()),
+        }
     }
 
     /// Posts a buffer for a message. Process context.
@@ -296,15 +489,18 @@ impl<E: Ends> Queues<E> {
     ///
     /// See [`Refused`].
     pub fn receive(&self, buffer: Buffer) -> Result<(), Refused> {
-        let len = buffer.bytes().len();
-        self.post(&self.receives, buffer, len, |cqe, sg_list| {
+        let mut sge = match self.element(&buffer, buffer.bytes().len()) {
+            Ok(sge) => sge,
+            Err(error) => return Err(Refused::new(buffer, error)),
+        };
+        self.post(&self.receives, buffer, |cqe| {
             let mut wr = bindings::ib_recv_wr {
-                sg_list,
+                sg_list: &mut sge,
                 num_sge: 1,
                 ..Default::default()
             };
             wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
-            // SAFETY: As in `send`.
+            // SAFETY: As in `post_send`.
             unsafe { bindings::rdma_helper_ib_post_recv(self.raw, &wr) }
         })
     }
@@ -353,6 +549,7 @@ impl<E: Ends> Qp<E> {
             u32::from(depth.receives).saturating_add(1),
         );
         let entries = c_int::try_from(sends.saturating_add(receives)).map_err(|_| EINVAL)?;
+        let regions = Regions::new(pd, depth.regions, depth.region_size)?;
         // Allocated first, so that the owner below can be made without an error.
         let owner = UniqueArc::<Self>::new_uninit(GFP_KERNEL)?;
         let (send, receive) = (
@@ -378,6 +575,7 @@ impl<E: Ends> Qp<E> {
                 open <- Gate::new(),
                 sends <- send,
                 receives <- receive,
+                regions,
                 ends,
                 pd: pd.clone(),
                 _resident: E::resident(),
@@ -429,9 +627,13 @@ impl<E: Ends> Drop for Qp<E> {
         unsafe {
             if !self.0.raw.is_null() {
                 bindings::ib_drain_qp(self.0.raw);
-                let left = bindings::ib_destroy_qp_user(self.0.raw, ptr::null_mut());
-                // A queue pair of the kernel, which nobody else uses.
-                kernel::warn_on!(left != 0);
+                if bindings::ib_destroy_qp_user(self.0.raw, ptr::null_mut()) != 0 {
+                    // A queue pair of the kernel, which nobody else uses: a fault of the driver.
+                    // What it may use still stays for ever.
+                    kernel::warn_on!(true);
+                    mem::forget(self.0.clone());
+                    return;
+                }
             }
             bindings::ib_free_cq(self.0.cq.as_ptr());
         }
@@ -461,20 +663,32 @@ fn result(wc: &Wc) -> Result<(), Status> {
     }
 }
 
-/// The completion handler of sends.
+/// The completion handler of the send queue.
 ///
 /// # Safety
 ///
 /// For the core only, with a completion of a send of a queue pair of `E`.
 unsafe extern "C" fn on_sent<E: Ends>(_: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
     // SAFETY: The contract of this function; the entry is the one that `post` has passed.
-    let (queues, wc, buffer) = unsafe {
+    let (queues, wc, posted) = unsafe {
         let (queues, wc, cqe) = completed::<E>(wc);
         (queues, wc, queues.sends.complete(cqe))
     };
-    if let Some(buffer) = buffer {
-        E::sent(queues.ends.as_arc_borrow(), queues, buffer, result(wc));
-    }
+    let (ends, result) = (queues.ends.as_arc_borrow(), result(wc));
+    let done = match posted {
+        Some(Posted::Send(buffer)) => return E::sent(ends, queues, buffer, result),
+        Some(Posted::Read(buffer)) => Done::Read(buffer),
+        Some(Posted::Write(buffer)) => Done::Written(buffer),
+        Some(Posted::Expose) => Done::Exposed,
+        Some(Posted::Invalidate(exposed)) if result.is_ok() => {
+            // SAFETY: The device has invalidated its key.
+            let (region, buffer) = unsafe { exposed.end() };
+            Done::Invalidated(region, buffer)
+        }
+        Some(Posted::Invalidate(_)) => Done::NotInvalidated,
+        None => return,
+    };
+    E::done(ends, queues, done, result);
 }
 
 /// The completion handler of receives.
@@ -484,15 +698,20 @@ unsafe extern "C" fn on_sent<E: Ends>(_: *mut bindings::ib_cq, wc: *mut bindings
 /// For the core only, with a completion of a receive of a queue pair of `E`.
 unsafe extern "C" fn on_received<E: Ends>(_: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
     // SAFETY: As in `on_sent`.
-    let (queues, wc, buffer) = unsafe {
+    let (queues, wc, buffer, key) = unsafe {
         let (queues, wc, cqe) = completed::<E>(wc);
-        (queues, wc, queues.receives.complete(cqe))
+        let key = wc.invalidated();
+        (queues, wc, queues.receives.complete(cqe), key)
     };
     if let Some(buffer) = buffer {
         // No more than the buffer has: the device does not write behind it.
         let room = buffer.bytes().len();
         let len = usize::try_from(wc.byte_len()).unwrap_or(room).min(room);
-        let result = result(wc).map(|()| len);
+        let result = result(wc).map(|()| Received {
+            len,
+            invalidated: key,
+            regions: &queues.regions,
+        });
         E::received(queues.ends.as_arc_borrow(), queues, buffer, result);
     }
 }

@@ -44,12 +44,17 @@ impl Job {
         })
     }
 
+    /// Returns the bytes of a message.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
     /// Writes the next message, if there is one. Returns its size.
     pub(crate) fn write(&mut self, to: &mut [u8]) -> Option<usize> {
         if self.sent == self.count {
             return None;
         }
-        for (at, to) in to.iter_mut().take(self.size).enumerate() {
+        for (at, to) in (0..self.size).zip(to) {
             *to = byte(self.sent, at);
         }
         self.sent = self.sent.saturating_add(1);
@@ -63,7 +68,7 @@ impl Job {
     /// `EIO` if it is not the expected one.
     pub(crate) fn check(&mut self, message: &[u8]) -> Result<Next> {
         let expected = |(at, is): (usize, &u8)| *is == byte(self.received, at);
-        if message.len() != self.size || !message.iter().enumerate().all(expected) {
+        if message.len() != self.size || !(0..self.size).zip(message).all(expected) {
             return Err(EIO);
         }
         self.received = self.received.saturating_add(1);

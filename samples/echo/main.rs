@@ -8,11 +8,13 @@
 //! - `main.rs`: the module and its parameters (this file);
 //! - `service.rs`: devices and connections;
 //! - `peer.rs`: an end of a connection: listener, server, or client;
+//! - `transfer.rs`: data that go by RDMA;
 //! - `job.rs`: what a client sends and expects.
 
 mod job;
 mod peer;
 mod service;
+mod transfer;
 
 use crate::job::Job;
 use crate::peer::Peer;
@@ -48,6 +50,10 @@ module! {
         size: u32 {
             default: 4096,
             description: "Bytes of each message",
+        },
+        rdma: u8 {
+            default: 0,
+            description: "1: the service reads and writes the data by RDMA",
         },
     },
 }
@@ -91,7 +97,8 @@ impl EchoModule {
             *module_parameters::count.value(),
             *module_parameters::size.value(),
         );
-        let client = Peer::connect(&self.service, server, Job::new(count, size)?)?;
+        let by_rdma = *module_parameters::rdma.value() != 0;
+        let client = Peer::connect(&self.service, server, Job::new(count, size)?, by_rdma)?;
         let result = client.wait();
         client.disconnect();
         self.service.forget(&client);
@@ -104,5 +111,6 @@ impl Drop for EchoModule {
         // No new connections after this.
         self.listener.close();
         self.service.close_all(|_| true);
+        self.service.end();
     }
 }

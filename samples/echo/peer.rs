@@ -14,20 +14,24 @@
 use crate::job::Job;
 use crate::job::Next;
 use crate::service::Service;
+use crate::transfer::Transfers;
+use crate::transfer::MARK;
+use crate::transfer::ORDER;
 use crate::NAME;
 use core::net::SocketAddr;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
-use kernel::sync::Completion;
 use kernel::sync::Mutex;
+use kernel::time::msecs_to_jiffies;
 use rdma::cm::After;
 use rdma::cm::Answered;
 use rdma::cm::CmEvent;
 use rdma::cm::CmId;
 use rdma::cm::CmUser;
 use rdma::cm::ConnParam;
+use rdma::cm::Params;
 use rdma::cm::Refusal;
 use rdma::cm::Request;
 use rdma::cm::SocketAddress;
@@ -37,12 +41,15 @@ use rdma::errno::ehostunreach;
 use rdma::errno::enotconn;
 use rdma::module::Resident;
 use rdma::net::Net;
+use rdma::sync::TimedCompletion;
 use rdma::ulp::Buffer;
 use rdma::ulp::Depth;
+use rdma::ulp::Done;
 use rdma::ulp::Ends;
 use rdma::ulp::Pd;
 use rdma::ulp::Qp;
 use rdma::ulp::Queues;
+use rdma::ulp::Received;
 use rdma::ulp::Status;
 
 /// Bytes of the largest message.
@@ -56,14 +63,19 @@ const BUFFERS: u16 = 32;
 const DEPTH: Depth = Depth {
     sends: BUFFERS,
     receives: BUFFERS,
+    regions: 0,
+    region_size: SIZE,
 };
 /// Requests that wait to be accepted.
 const BACKLOG: u32 = 64;
 const TIMEOUT_MS: u32 = 2000;
+/// How long a client waits for its job.
+const PATIENCE_MS: u32 = 60_000;
 const PARAM: ConnParam<'static> = ConnParam {
     private: &[],
-    responder_resources: 0,
-    initiator_depth: 0,
+    // RDMA READs at a time.
+    responder_resources: 4,
+    initiator_depth: 4,
     flow_control: 0,
     retry_count: 7,
     // Without end: the peer posts its receives again.
@@ -102,15 +114,19 @@ pub(crate) struct Peer {
     /// Nothing at a server.
     #[pin]
     client: Mutex<Option<Client>>,
+    /// If data go by RDMA.
+    #[pin]
+    transfers: Mutex<Option<Transfers>>,
     /// How the client's job has ended.
     #[pin]
     result: Mutex<Option<Result>>,
     #[pin]
-    done: Completion,
+    done: TimedCompletion,
 }
 
 impl Peer {
-    fn new(service: &Arc<Service>, job: Option<Job>) -> Result<Arc<Self>> {
+    fn new(service: &Arc<Service>, job: Option<Job>, by_rdma: bool) -> Result<Arc<Self>> {
+        let transfers = by_rdma.then(Transfers::new);
         let client = job.map(|job| Client {
             job,
             spare: KVec::new(),
@@ -121,8 +137,9 @@ impl Peer {
             state <- new_mutex!(State::New, "Peer::state"),
             pd <- new_mutex!(None, "Peer::pd"),
             client <- new_mutex!(client, "Peer::client"),
+            transfers <- new_mutex!(transfers, "Peer::transfers"),
             result <- new_mutex!(None, "Peer::result"),
-            done <- Completion::new(),
+            done <- TimedCompletion::new(),
         });
         Arc::pin_init(peer, GFP_KERNEL)
     }
@@ -133,7 +150,7 @@ impl Peer {
     ///
     /// Those of `rdma_bind_addr` and `rdma_listen`.
     pub(crate) fn listen(service: &Arc<Service>, address: SocketAddr) -> Result<Arc<Self>> {
-        let peer = Self::new(service, None)?;
+        let peer = Self::new(service, None, false)?;
         let mut id = CmId::create(peer.clone(), Net::init(), NAME)?;
         id.bind(SocketAddress::new(address))?;
         id.listen(BACKLOG)?;
@@ -146,8 +163,13 @@ impl Peer {
     /// # Errors
     ///
     /// Those of `rdma_resolve_addr`.
-    pub(crate) fn connect(service: &Arc<Service>, to: SocketAddr, job: Job) -> Result<Arc<Self>> {
-        let peer = Self::new(service, Some(job))?;
+    pub(crate) fn connect(
+        service: &Arc<Service>,
+        to: SocketAddr,
+        job: Job,
+        by_rdma: bool,
+    ) -> Result<Arc<Self>> {
+        let peer = Self::new(service, Some(job), by_rdma)?;
         let mut id = CmId::create(peer.clone(), Net::init(), NAME)?;
         // Locked first, and so unlocked before the identifier is dropped: an event that comes early
         // waits until the identifier is in its place.
@@ -165,14 +187,16 @@ impl Peer {
     ///
     /// Why it has failed.
     pub(crate) fn wait(&self) -> Result {
-        self.done.wait_for_completion();
+        if !self.done.wait(msecs_to_jiffies(PATIENCE_MS)) {
+            self.finish(Err(ETIMEDOUT));
+        }
         self.result.lock().unwrap_or(Err(EIO))
     }
 
     /// Ends a client's job, unless it has ended before.
     fn finish(&self, result: Result) {
         self.result.lock().get_or_insert(result);
-        self.done.complete_all();
+        self.done.complete();
     }
 
     /// Takes the identifier, if there is one. None is put there afterwards.
@@ -211,10 +235,17 @@ impl Peer {
 
     /// Makes the queue pair, with all receives posted.
     fn open(self: ArcBorrow<'_, Self>, id: &mut CmId<Self>, pd: &Arc<Pd>) -> Result<Arc<Qp<Self>>> {
-        let qp = id.create_qp(pd, DEPTH, self.into())?;
+        let depth = Depth {
+            regions: if self.by_rdma() && self.is_client() {
+                WINDOW
+            } else {
+                0
+            },
+            ..DEPTH
+        };
+        let qp = id.create_qp(pd, depth, self.into())?;
         for _ in 0..BUFFERS {
-            let buffer = Buffer::new(pd, SIZE)?;
-            qp.receive(buffer).map_err(|refused| refused.error)?;
+            qp.receive(Buffer::new(pd, self.message_size())?)?;
         }
         Ok(qp)
     }
@@ -232,7 +263,10 @@ impl Peer {
                 *qp = Some(self.open(id, &pd)?);
                 id.resolve_route(TIMEOUT_MS)
             }
-            What::RouteResolved => id.connect_in_handler(event, &PARAM),
+            What::RouteResolved => {
+                let private = if self.by_rdma() { MARK } else { &[] };
+                id.connect_in_handler(event, &ConnParam { private, ..PARAM })
+            }
             What::Established(..) => match qp {
                 Some(qp) if self.is_client() => self.begin(qp),
                 // A server echoes what comes.
@@ -249,7 +283,7 @@ impl Peer {
     /// Sends the first messages of a client.
     fn begin(&self, queues: &Queues<Self>) -> Result {
         for _ in 0..WINDOW {
-            let buffer = Buffer::new(queues.pd(), SIZE)?;
+            let buffer = Buffer::new(queues.pd(), self.message_size())?;
             self.send_next(queues, Some(buffer), true)?;
         }
         Ok(())
@@ -270,20 +304,71 @@ impl Peer {
             let Some(mut buffer) = client.spare.pop() else {
                 break;
             };
-            let Some(len) = client.job.write(buffer.bytes_mut()) else {
-                break;
-            };
+            let job = &mut client.job;
+            if let Some(transfers) = &mut *self.transfers.lock() {
+                if transfers
+                    .order(queues, buffer, |data| job.write(data))?
+                    .is_some()
+                {
+                    break;
+                }
+            } else {
+                let Some(len) = job.write(buffer.bytes_mut()) else {
+                    break;
+                };
+                queues.send(buffer, len)?;
+            }
             client.credits = client.credits.saturating_sub(1);
-            queues.send(buffer, len).map_err(|refused| refused.error)?;
         }
         Ok(())
     }
 
-    /// Checks a message of a client.
-    fn check(&self, message: Option<&[u8]>) -> Result<Next> {
-        match &mut *self.client.lock() {
-            Some(client) => client.job.check(message.ok_or(EIO)?),
-            None => Err(EIO),
+    /// A message has come back to a client: checks it.
+    fn check(&self, message: &mut Received<'_>, buffer: &Buffer) -> Result<Next> {
+        let mut client = self.client.lock();
+        let Some(Client { job, .. }) = &mut *client else {
+            return Err(EIO);
+        };
+        match &mut *self.transfers.lock() {
+            Some(transfers) => transfers.came_back(message, |data| {
+                let data = data.get_mut(..job.size()).ok_or(EIO)?;
+                data.iter_mut().for_each(|byte| *byte = !*byte);
+                job.check(data)
+            }),
+            None => job.check(buffer.bytes().get(..message.len()).ok_or(EIO)?),
+        }
+    }
+
+    /// A server has received a message.
+    fn serve(&self, queues: &Queues<Self>, buffer: Buffer, len: usize) -> Result {
+        match &mut *self.transfers.lock() {
+            Some(transfers) => transfers.ordered(queues, buffer, len),
+            None => Ok(queues.send(buffer, len)?),
+        }
+    }
+
+    /// What was done for a connection may have failed. Not an error: it is told of otherwise.
+    fn after(this: ArcBorrow<'_, Self>, done: Result) {
+        let Err(error) = done else {
+            return;
+        };
+        this.finish(Err(error));
+        // Nobody waits for a server. Not here: to close waits for this handler.
+        if !this.is_client() {
+            this.service.close_later(&this.into());
+        }
+    }
+
+    fn by_rdma(&self) -> bool {
+        self.transfers.lock().is_some()
+    }
+
+    /// Returns the bytes of the largest message.
+    fn message_size(&self) -> usize {
+        if self.by_rdma() {
+            ORDER
+        } else {
+            SIZE
         }
     }
 
@@ -313,7 +398,9 @@ impl CmUser for Peer {
         event: &CmEvent<'_>,
     ) -> Answered<'a> {
         let service = &this.service;
-        let Ok(server) = Self::new(service, None) else {
+        let by_rdma =
+            matches!(event.params(), Params::Conn(_, private) if private.starts_with(MARK));
+        let Ok(server) = Self::new(service, None, by_rdma) else {
             return request.refuse(Refusal::Silent);
         };
         // Whoever closes it waits until the identifier is in its place.
@@ -352,42 +439,56 @@ impl Ends for Peer {
         buffer: Buffer,
         result: Result<(), Status>,
     ) {
-        let next = match result {
+        let done = match result {
             // The connection ends, which an event tells.
             Err(Status::FLUSHED) => return,
             Err(_) => Err(EIO),
             Ok(()) if this.is_client() => this.send_next(queues, Some(buffer), false),
-            Ok(()) => queues.receive(buffer).map_err(|refused| refused.error),
+            Ok(()) => queues.receive(buffer).map_err(Error::from),
         };
-        if next.is_err() {
-            this.finish(next);
-        }
+        Self::after(this, done);
     }
 
     fn received(
         this: ArcBorrow<'_, Self>,
         queues: &Queues<Self>,
         buffer: Buffer,
-        result: Result<usize, Status>,
+        result: Result<Received<'_>, Status>,
     ) {
-        let next = match result {
+        let done = match result {
             Err(Status::FLUSHED) => return,
             Err(_) => Err(EIO),
-            Ok(len) if this.is_client() => match this.check(buffer.bytes().get(..len)) {
+            Ok(mut message) if this.is_client() => match this.check(&mut message, &buffer) {
                 Ok(Next::Done) => {
                     this.finish(Ok(()));
                     return;
                 }
                 Ok(Next::More) => queues
                     .receive(buffer)
-                    .map_err(|refused| refused.error)
+                    .map_err(Error::from)
                     .and_then(|()| this.send_next(queues, None, true)),
                 Err(error) => Err(error),
             },
-            Ok(len) => queues.send(buffer, len).map_err(|refused| refused.error),
+            Ok(message) => this.serve(queues, buffer, message.len()),
         };
-        if next.is_err() {
-            this.finish(next);
-        }
+        Self::after(this, done);
+    }
+
+    fn done(
+        this: ArcBorrow<'_, Self>,
+        queues: &Queues<Self>,
+        done: Done,
+        result: Result<(), Status>,
+    ) {
+        let done = match (&mut *this.transfers.lock(), result) {
+            (None, _) | (_, Err(Status::FLUSHED)) => return,
+            (_, Err(_)) => Err(EIO),
+            (Some(transfers), Ok(())) => match done {
+                Done::Read(data) => transfers.read(queues, data),
+                Done::Written(data) => transfers.written(queues, data),
+                Done::Exposed | Done::Invalidated(..) | Done::NotInvalidated => Ok(()),
+            },
+        };
+        Self::after(this, done);
     }
 }

@@ -8,8 +8,12 @@
  *     rates DEVICE hold COUNT   make so many queue pairs, say "held", wait for input
  *     rates DEVICE qp|cq|mr|pd|context COUNT
  *                               make and unmake so many, for a profile
+ *     rates DEVICE doorbell|notify COUNT
+ *                               so many calls, for a profile
  */
+#include <errno.h>
 #include <infiniband/verbs.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +99,40 @@ static int make_qp(void)
 	struct ibv_qp *q = ibv_create_qp(pd, &init);
 
 	return !q || ibv_destroy_qp(q);
+}
+
+/*
+ * What a library writes after it has filled a send queue in shared memory (POST_SEND without
+ * requests). The driver refuses it, since the queue pair is not ready: what is left is the call.
+ */
+static int doorbell(void)
+{
+	static struct {
+		uint32_t command;
+		uint16_t in_words, out_words;
+		uint64_t response;
+		uint32_t qp_handle, wr_count, sge_count, wqe_size;
+	} bell = { .command = 28, .in_words = sizeof(bell) / 4, .out_words = 1, .wqe_size = 128 };
+	static uint32_t bad;
+
+	if (!bell.response) {
+		struct ibv_qp_init_attr init = {
+			.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+			.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+		};
+		struct ibv_qp *q = ibv_create_qp(pd, &init);
+
+		if (!q)
+			return 1;
+		bell.qp_handle = q->handle;
+		bell.response = (uintptr_t)&bad;
+	}
+	return write(context->cmd_fd, &bell, sizeof(bell)) != -1 || errno != EINVAL;
+}
+
+static int notify(void)
+{
+	return ibv_req_notify_cq(cq, 0);
 }
 
 static int by_value(const void *a, const void *b)
@@ -194,7 +232,7 @@ static int repeat(const char *name, int count)
 		const char *name;
 		int (*once)(void);
 	} kinds[] = { { "qp", make_qp }, { "cq", make_cq }, { "mr", mr_small }, { "pd", make_pd },
-		    { "context", open_context } };
+		    { "context", open_context }, { "doorbell", doorbell }, { "notify", notify } };
 
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
 		if (strcmp(kinds[k].name, name))

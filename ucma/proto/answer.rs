@@ -3,7 +3,7 @@
 //! Answers to queries: `struct rdma_ucm_query_route_resp`, `struct rdma_ucm_query_addr_resp`. What is
 //! not known is zero.
 
-use super::command::Address;
+use super::command::Named;
 use super::command::ADDR;
 use super::command::INET;
 use super::command::ROUTE;
@@ -13,7 +13,7 @@ use super::put;
 /// Bytes of a path (`struct ib_user_path_rec`).
 pub const PATH: usize = 64;
 /// Bytes of an address of InfiniBand (`struct sockaddr_ib`).
-const SOCKADDR_IB: usize = 48;
+pub const SOCKADDR_IB: usize = 48;
 
 /// The device of a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub fn unresolved(dgid: &[u8; 16], sgid: &[u8; 16], pkey: u16) -> [u8; PATH] {
 /// Writes the answer to QUERY_ROUTE over zeros.
 pub fn route(
     answer: &mut [u8; ROUTE.0],
-    from: &Address,
-    to: &Address,
+    from: Named<'_>,
+    to: Named<'_>,
     device: Option<&Device>,
     count: u32,
     paths: &[[u8; PATH]; 2],
@@ -50,12 +50,8 @@ pub fn route(
     put(answer, 8, first);
     put(answer, 8 + PATH, second);
     for (at, address) in [(136, from), (164, to)] {
-        let len = if address.named().family() == INET {
-            16
-        } else {
-            28
-        };
-        put(answer, at, address.0.get(..len).unwrap_or_default());
+        let len = if address.family() == INET { 16 } else { 28 };
+        put(answer, at, address.first(len));
     }
     put(answer, 192, &count.to_ne_bytes());
     if let Some(device) = device {
@@ -66,13 +62,18 @@ pub fn route(
 }
 
 /// Writes the answer to QUERY for addresses or GIDs over zeros.
-pub fn addresses(answer: &mut [u8; ADDR.0], from: &Address, to: &Address, device: Option<&Device>) {
+pub fn addresses(
+    answer: &mut [u8; ADDR.0],
+    from: Named<'_>,
+    to: Named<'_>,
+    device: Option<&Device>,
+) {
     for (size_at, at, address) in [(12, 16, from), (14, 16 + STORAGE, to)] {
-        let len = address.named().len();
+        let bytes = address.bytes();
         // The length of an address, at most 48.
-        let size = u16::try_from(len).unwrap_or(0);
+        let size = u16::try_from(bytes.len()).unwrap_or(0);
         put(answer, size_at, &size.to_ne_bytes());
-        put(answer, at, address.0.get(..len).unwrap_or_default());
+        put(answer, at, bytes);
     }
     if let Some(device) = device {
         put(answer, 0, &device.node_guid.to_ne_bytes());
@@ -82,14 +83,12 @@ pub fn addresses(answer: &mut [u8; ADDR.0], from: &Address, to: &Address, device
     }
 }
 
-/// An address of InfiniBand. P_Key and service ID are in network byte order.
-pub fn infiniband(pkey: u16, gid: &[u8; 16], service_id: u64) -> Address {
-    let mut all = [0; STORAGE];
-    let mut raw = [0; SOCKADDR_IB];
-    put(&mut raw, 0, &super::command::IB.to_ne_bytes());
-    put(&mut raw, 2, &pkey.to_ne_bytes());
-    put(&mut raw, 8, gid);
-    put(&mut raw, 24, &service_id.to_ne_bytes());
-    put(&mut all, 0, &raw);
-    Address(all)
+/// Returns an address of InfiniBand. P_Key and service ID are in network byte order.
+pub fn infiniband(pkey: u16, gid: &[u8; 16], service_id: u64) -> [u8; SOCKADDR_IB] {
+    let mut all = [0; SOCKADDR_IB];
+    put(&mut all, 0, &super::command::IB.to_ne_bytes());
+    put(&mut all, 2, &pkey.to_ne_bytes());
+    put(&mut all, 8, gid);
+    put(&mut all, 24, &service_id.to_ne_bytes());
+    all
 }

@@ -211,11 +211,6 @@ impl Address {
         put(&mut all, 0, from);
         Self(all)
     }
-
-    /// Returns it as a command has it.
-    pub fn named(&self) -> Named<'_> {
-        Named(&self.0)
-    }
 }
 
 /// A socket address in a command, where it stays.
@@ -223,6 +218,21 @@ impl Address {
 pub struct Named<'a>(&'a [u8]);
 
 impl<'a> Named<'a> {
+    /// The address that these bytes begin with.
+    pub const fn new(from: &'a [u8]) -> Self {
+        Self(from)
+    }
+
+    /// Returns the bytes of the address; none of a family that has no RDMA addresses.
+    pub fn bytes(self) -> &'a [u8] {
+        self.alone().0
+    }
+
+    /// Returns the first bytes.
+    pub fn first(self, len: usize) -> &'a [u8] {
+        self.0.get(..len).unwrap_or_default()
+    }
+
     fn at(from: &'a [u8], at: usize, len: usize) -> Result<Self, Wrong> {
         let end = at.checked_add(len).ok_or(Wrong::Invalid)?;
         from.get(at..end).map(Self).ok_or(Wrong::Invalid)

@@ -6,10 +6,19 @@
 //!   Node (the client's)    -- one use, one reference to the memory
 //!   open file              -- one use, one reference to the memory, until `ib_uverbs_release_file`
 //!   Associated, Call       -- a section of `disassociate_srcu`, in which the device does not go
+//!   Quick                  -- the same of the domain `quick`, which costs no locked operation
 //! ```
+//!
+//! `ib_core` and `ib_uverbs_support` (C's or ours) know `disassociate_srcu` only, so what calls them
+//! with an open file is in a section of that; `quick` is for calls that do all by themselves. Its
+//! sections may sleep, since drivers may: `siw` sends what is posted in the same call.
 //!
 //! C's structure is the first part of ours, since `ib_uverbs_support` and the core look into it. Uses
 //! are counted by its `refcount`; when the last is gone, `comp` is completed.
+
+mod quick;
+
+pub(crate) use self::quick::Quick;
 
 use super::call::Call;
 use super::file::Opened;
@@ -70,6 +79,8 @@ pub(crate) struct CharDevice {
     /// C's description of the methods, whose tree has the objects.
     c_api: Opaque<private::uverbs_api>,
     cdev: Opaque<bindings::cdev>,
+    /// The domain of [`Quick`]. Initialised with the device.
+    quick: Opaque<bindings::srcu_struct>,
     groups: [*const bindings::attribute_group; 2],
     /// There from before the device can be opened until its memory is freed.
     api: Option<Api>,
@@ -322,6 +333,7 @@ impl Node {
                 c: Opaque::zeroed(),
                 c_api: Opaque::zeroed(),
                 cdev: Opaque::zeroed(),
+                quick: Opaque::zeroed(),
                 groups: [&raw const GROUP.0, ptr::null()],
                 api: None,
                 xrcds: KBox::pin_init(crate::xrcd::Table::new(), GFP_KERNEL)?,
@@ -339,6 +351,7 @@ impl Node {
                 place.cast(),
                 ibdev,
                 (&raw mut (*place).c_api).cast(),
+                (&raw mut (*place).quick).cast(),
             )
         });
         if let Err(error) = result {
@@ -438,8 +451,8 @@ impl Node {
 
     /// From now on calls find no RDMA device; waits for those that are running. May sleep.
     pub(crate) fn disassociate(&self) {
-        // SAFETY: The domain is initialised; the caller is in no section.
-        unsafe { bindings::rdma_helper_uverbs_disassociate(self.raw().cast()) };
+        // SAFETY: Both domains are initialised; the caller is in no section.
+        unsafe { bindings::rdma_helper_uverbs_disassociate(self.raw().cast(), self.quick.get()) };
     }
 
     /// Ends the client's use; waits for all files to be closed if `wait` says so. May sleep.
@@ -462,7 +475,7 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
     unsafe {
         let c = container_of!(dev, private::ib_uverbs_device, dev);
         let inner = KBox::from_raw(c.cast::<CharDevice>());
-        bindings::rdma_helper_uverbs_device_destroy(c.cast());
+        bindings::rdma_helper_uverbs_device_destroy(c.cast(), inner.quick.get());
         drop(inner);
     }
 }

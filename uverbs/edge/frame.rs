@@ -15,6 +15,7 @@ use super::call::Call;
 use super::user::Address;
 use crate::api::Method;
 use crate::private;
+use crate::proto::definitions::ANY_OBJECT;
 use crate::proto::ioctl::Attribute;
 use crate::proto::ioctl::ATTRIBUTE;
 use crate::proto::key::Bit;
@@ -192,15 +193,32 @@ pub(crate) fn run(
             count: Cell::new(0),
         });
         let c = &raw mut (*place).c;
-        // All but the internal buffer.
-        c.cast::<u8>()
-            .write_bytes(0, offset_of!(private::bundle_priv, internal_buffer));
+        // All but the internal buffer, field by field: a call of `memset` takes longer.
+        (&raw mut (*c).alloc_head).write(Default::default());
+        (*c).allocated_mem = ptr::null_mut();
         (*c).internal_avail = words.saturating_mul(size_of::<u64>());
         (*c).internal_used = attributes;
+        (*c).radix = ptr::null_mut();
+        (*c).radix_slots = ptr::null_mut();
+        (*c).radix_slots_len = 0;
+        (*c).method_key = 0;
         (*c).user_attrs = from.raw();
-        let bundle = bundle_of(c);
-        (*bundle).__bindgen_anon_1.__bindgen_anon_1.method_elm = method.raw().cast_mut().cast();
-        (*bundle).__bindgen_anon_1.__bindgen_anon_1.ufile = file.raw();
+        (*c).uattrs = ptr::null_mut();
+        (*c).uobj_finalize = [0];
+        (*c).spec_finalize = [0];
+        (*c).uobj_hw_obj_valid = [0];
+        let none = (Address::NULL, 0);
+        (&raw mut (*c).bundle).write(
+            bindings::uverbs_attr_bundle__bindgen_ty_1_uverbs_attr_bundle_hdr {
+                driver_udata: udata(none, none),
+                ucore: udata(none, none),
+                ufile: file.raw(),
+                context: ptr::null_mut(),
+                uobject: ptr::null_mut(),
+                method_elm: method.raw().cast(),
+                attr_present: [0],
+            },
+        );
         c
     };
     // INVARIANT: The memory was initialised above, and nothing is kept yet.
@@ -264,10 +282,14 @@ impl Frame<'_> {
         let len = usize::from(count).saturating_mul(ATTRIBUTE);
         const _: () = assert!(size_of::<bindings::ib_uverbs_attr>() == ATTRIBUTE);
         let to = self.alloc(len)?;
-        // SAFETY: `to` has `len` bytes; the function checks the program's address.
+        // CAST: 2.
+        let words =
+            u32::from(count).saturating_mul(const { (ATTRIBUTE / size_of::<u64>()) as u32 });
+        // SAFETY: `to` has `len` bytes, which are so many words; the function checks the program's
+        // address.
         unsafe {
             let from = (*self.c).user_attrs;
-            if bindings::copy_from_user(to, from.cast(), len) != 0 {
+            if !bindings::rdma_helper_get_words(to.cast(), from.cast(), words) {
                 return Err(EFAULT);
             }
             (*self.c).uattrs = to.cast();
@@ -400,15 +422,41 @@ impl Frame<'_> {
         access: Access,
         number: i64,
     ) -> Result<*mut bindings::ib_uobject> {
-        // SAFETY: The call is part of a `Memory` that is initialised: type invariant. The function
-        // checks the type and the number.
+        let mode = match access {
+            Access::Read => bindings::rdma_lookup_mode_UVERBS_LOOKUP_READ,
+            Access::Write => bindings::rdma_lookup_mode_UVERBS_LOOKUP_WRITE,
+            Access::Destroy => bindings::rdma_lookup_mode_UVERBS_LOOKUP_DESTROY,
+            Access::New => return self.begin(object),
+        };
+        let (kind, call) = (self.kind(object), self.call());
+        // SAFETY: The call is part of a `Memory` that is initialised: type invariant. The type is a
+        // description that stays as long as the file, or an error; the function checks the number.
         unsafe {
-            from_err_ptr(private::uverbs_get_uobject_from_file(
-                object,
-                Self::access(access),
+            from_err_ptr(bindings::rdma_lookup_get_uobject(
+                kind,
+                call.file().raw(),
                 number,
-                bundle_of(self.c),
+                mode,
+                call.raw(),
             ))
+        }
+    }
+
+    fn begin(&self, object: u16) -> Result<*mut bindings::ib_uobject> {
+        let (kind, call) = (self.kind(object), self.call());
+        // SAFETY: As in `look_up`.
+        unsafe { from_err_ptr(bindings::rdma_alloc_begin_uobject(kind, call.raw())) }
+    }
+
+    /// The description of an object as `rdma_core.h` passes it: an error stands for any object, or
+    /// one that the device does not have.
+    fn kind(&self, object: u16) -> *const bindings::uverbs_api_object {
+        if object == ANY_OBJECT {
+            return rdma::errno::enomsg().to_ptr::<bindings::uverbs_api_object>();
+        }
+        match self.call().char_device().object(object.into()) {
+            Some(kind) => kind.raw(),
+            None => EINVAL.to_ptr::<bindings::uverbs_api_object>(),
         }
     }
 
@@ -559,10 +607,13 @@ impl Frame<'_> {
         let call = bundle_of(self.c);
         let (handles, arrays) = (self.head().handles.get(), self.head().arrays.get());
         for bit in self.method.attributes() {
-            let Some(spec) = self.method.spec(bit) else {
-                continue;
-            };
+            if handles == 0 {
+                break;
+            }
             if handles & bit.mask() != 0 {
+                let Some(spec) = self.method.spec(bit) else {
+                    continue;
+                };
                 let handle = self.handle_at(bit);
                 if self.destroyed == Some(bit) {
                     // SAFETY: Looked up to be destroyed, which it was.
@@ -595,12 +646,15 @@ impl Frame<'_> {
             }
         }
         for bit in self.method.attributes() {
-            let Some(access) = self.method.spec(bit).and_then(|spec| spec.array_access()) else {
-                continue;
-            };
+            if arrays == 0 {
+                break;
+            }
             if arrays & bit.mask() == 0 {
                 continue;
             }
+            let Some(access) = self.method.spec(bit).and_then(|spec| spec.array_access()) else {
+                continue;
+            };
             let place = self.place(bit);
             // SAFETY: The attribute is an array of `len` handles, which were looked up so.
             unsafe {

@@ -7,12 +7,17 @@
 //! | [`Handle`] | memory that stays; what a type has beside its object |
 //! | [`New`] | begun: it has a number that nobody else can use yet. Dropped: aborted |
 //! | [`Shared`], [`Exclusive`] | looked up and locked, until dropped |
+//! | [`Used`] | the same as [`Shared`], in a quick call |
 //! | [`Destroyed`] | its object was destroyed; only what is beside it is left |
 //! | [`Dying`], [`Dead`] | an object that its type destroys |
 //! | [`Kept`] | a reference that outlives the call |
 //!
 //! `ib_uverbs_support` keeps them: it allocates the memory of a handle, zeroed, and frees it after
 //! an RCU grace period, without a drop. So what is beside an object ([`Kind::Beside`]) needs no drop.
+
+mod used;
+
+pub(crate) use self::used::Used;
 
 use super::call::Call;
 use core::marker::PhantomData;

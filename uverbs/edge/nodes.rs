@@ -8,6 +8,7 @@ use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::static_lock_class;
 use rdma::edge::device::Device;
+use rdma::kvec;
 use rdma::sync::StaticRwSem;
 
 /// A node.
@@ -53,13 +54,7 @@ pub(super) unsafe fn add(device: &Device, node: NonNull<CharDevice>) -> Result {
 /// files from the list of the node, as its removal does. May sleep.
 pub(super) fn remove(node: NonNull<CharDevice>) {
     if let Some(mut nodes) = NODES.write() {
-        if let Some(place) = nodes.iter().position(|listed| listed.node == node) {
-            let _ = nodes.remove(place);
-        }
-        if nodes.is_empty() {
-            // A static is not dropped.
-            *nodes = KVec::new();
-        }
+        let _ = kvec::take(&mut nodes, |listed| listed.node == node);
     }
 }
 

@@ -161,6 +161,37 @@ impl Address {
         unsafe { bindings::rdma_helper_access_ok(self.raw(), len) }
     }
 
+    /// Reads a few words.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
+    #[inline]
+    pub(crate) fn words<const N: usize>(self) -> Result<[u64; N]> {
+        let mut words = [0; N];
+        let count = const {
+            assert!(N <= 16);
+            // CAST: Checked above.
+            N as u32
+        };
+        // SAFETY: So many words are writable. The function checks the address.
+        let done =
+            unsafe { bindings::rdma_helper_get_words(words.as_mut_ptr(), self.raw(), count) };
+        done.then_some(words).ok_or(EFAULT)
+    }
+
+    /// Writes a number of 32 bits.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
+    #[inline]
+    pub(crate) fn put_u32(self, value: u32) -> Result {
+        // SAFETY: The function checks that the address is one of the program.
+        let failed = unsafe { bindings::rdma_helper_put_user_u32(value, self.raw()) };
+        (failed == 0).then_some(()).ok_or(EFAULT)
+    }
+
     /// Reads a number.
     ///
     /// # Errors

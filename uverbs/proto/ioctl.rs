@@ -49,15 +49,16 @@ pub struct Header {
 
 impl Header {
     /// Reads it.
-    pub const fn parse(bytes: [u8; HEADER]) -> Self {
-        let [l0, l1, o0, o1, m0, m1, n0, n1, a, b, c, d, e, f, g, h, d0, d1, d2, d3, r0, r1, r2, r3] =
-            bytes;
+    #[inline]
+    pub const fn parse([a, b, c]: [u64; HEADER / 8]) -> Self {
+        let ([l0, l1, o0, o1, m0, m1, n0, n1], [d0, d1, d2, d3, r0, r1, r2, r3]) =
+            (a.to_ne_bytes(), c.to_ne_bytes());
         Self {
             length: u16::from_ne_bytes([l0, l1]),
             object: u16::from_ne_bytes([o0, o1]),
             method: u16::from_ne_bytes([m0, m1]),
             attributes: u16::from_ne_bytes([n0, n1]),
-            reserved1: u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+            reserved1: b,
             driver: u32::from_ne_bytes([d0, d1, d2, d3]),
             reserved2: u32::from_ne_bytes([r0, r1, r2, r3]),
         }

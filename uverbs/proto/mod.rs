@@ -9,6 +9,7 @@
 //! * [`ioctl`]: the header and the attributes of an ioctl;
 //! * [`mod@write`]: the header of a command that a program writes;
 //! * [`post`]: work requests that a program posts by such a command;
+//! * [`quick`]: the few calls that programs make all the time;
 //! * [`flow`]: the rules of a flow.
 //!
 //! Each refuses what the C module refuses, and where a request has several faults, reports the one
@@ -22,6 +23,7 @@ pub mod flow;
 pub mod ioctl;
 pub mod key;
 pub mod post;
+pub mod quick;
 pub mod spec;
 pub mod write;
 

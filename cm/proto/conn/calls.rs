@@ -22,9 +22,11 @@ use super::super::wire::Rtu;
 use super::super::wire::SidrRep;
 use super::super::wire::SidrReq;
 use super::super::wire::Transport;
+use super::state::own_tid;
 use super::state::Link;
 use super::state::Local;
 use super::state::State;
+use super::state::Step;
 use super::state::Terms;
 use super::Actions;
 use super::Agent;
@@ -51,13 +53,10 @@ const SIDR_VENDOR: u32 = 0xffff;
 /// Result of a call.
 type Done<R, E> = (Result<(), CallError<E>>, Actions<R>);
 
-/// A call that is refused, and drops these routes.
-fn refused<R, E>(dropped: [Option<R>; 2]) -> Done<R, E> {
-    let actions = Actions {
-        dropped,
-        ..Actions::default()
-    };
-    (Err(CallError::Refused(Refused::Invalid)), actions)
+/// A call that is refused.
+fn refused<R, E>() -> Done<R, E> {
+    let refused = CallError::Refused(Refused::Invalid);
+    (Err(refused), Actions::default())
 }
 
 /// A call whose message could not be posted, with what happens nevertheless.
@@ -83,7 +82,7 @@ impl<R: Route> Conn<R> {
     /// See [`CallError`].
     pub fn call<E>(
         &mut self,
-        call: Call<'_, R>,
+        call: &Call<'_, R>,
         now: Instant,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> (Result<(), CallError<E>>, Actions<R>) {
@@ -95,7 +94,7 @@ impl<R: Route> Conn<R> {
                 reason,
                 ari,
                 private,
-            } => self.call_rej(reason, ari, private, now, post),
+            } => self.call_rej(*reason, ari, private, now, post),
             Call::Dreq { private } => self.call_dreq(private, now, post),
             Call::Drep { private } => self.call_drep(private, now, post),
             Call::PrepareMra => self.call_mra(),
@@ -109,7 +108,7 @@ impl<R: Route> Conn<R> {
     #[inline(never)]
     fn call_req<E>(
         &mut self,
-        call: ReqCall<'_, R>,
+        call: &ReqCall<'_, R>,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
         let ReqCall {
@@ -123,13 +122,13 @@ impl<R: Route> Conn<R> {
             Transport::Other(..) => false,
         };
         if !is_known || req.private.len() > private::REQ || self.check_idle().is_err() {
-            return refused([Some(primary.route), alternate.map(|path| path.route)]);
+            return refused();
         }
         let (tid, is_reused) = self.request_tid(&primary.route);
         let terms = Terms {
             tid,
             is_reused,
-            timeout_ms: times::request_ms(life_time, req.remote_response_timeout),
+            timeout_ms: times::request_ms(*life_time, req.remote_response_timeout),
             max_retries: req.max_cm_retries,
             transport: req.transport,
             is_active: true,
@@ -140,10 +139,10 @@ impl<R: Route> Conn<R> {
             retry_count: req.retry_count,
             // That of the REP.
             rnr_retry_count: 0,
-            primary,
-            alternate,
+            primary: primary.clone(),
+            alternate: alternate.clone(),
         };
-        let mut message = req;
+        let mut message = *req;
         message.local_id = self.local_id;
         message.ca_guid = terms.primary.route.node_guid();
         if message.transport == Transport::Xrc {
@@ -162,17 +161,13 @@ impl<R: Route> Conn<R> {
                 timeout_ms: terms.timeout_ms,
                 retries: terms.max_retries,
             },
-            message: Message {
+            message: &Message {
                 tid: terms.tid,
                 body: Body::Req(message),
             },
         });
         if let Err(error) = posted {
-            let actions = Actions {
-                dropped: terms.into_routes(),
-                ..Actions::default()
-            };
-            return not_posted(error, actions);
+            return not_posted(error, Actions::default());
         }
         self.remote_id = CommId::NONE;
         self.service_id = req.service_id;
@@ -191,19 +186,15 @@ impl<R: Route> Conn<R> {
     #[inline(never)]
     fn call_rep<E>(
         &mut self,
-        call: RepCall<'_>,
+        call: &RepCall<'_>,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
         if call.private.len() > private::REP {
-            return refused([None, None]);
+            return refused();
         }
         let id = self.new_send();
-        let (mut terms, peer, mra) = match mem::replace(&mut self.state, State::Idle) {
-            State::ReqRcvd { terms, peer, mra } => (terms, peer, mra),
-            other => {
-                self.state = other;
-                return refused([None, None]);
-            }
+        let State::ReqRcvd { terms, peer, .. } = &mut self.state else {
+            return refused();
         };
         let route = &terms.primary.route;
         let mut message = Rep {
@@ -239,13 +230,12 @@ impl<R: Route> Conn<R> {
                 timeout_ms: terms.timeout_ms,
                 retries: terms.max_retries,
             },
-            message: Message {
+            message: &Message {
                 tid: terms.tid,
                 body: Body::Rep(message),
             },
         });
         if let Err(error) = posted {
-            self.state = State::ReqRcvd { terms, peer, mra };
             return not_posted(error, Actions::default());
         }
         terms.responder_resources = call.responder_resources;
@@ -254,10 +244,17 @@ impl<R: Route> Conn<R> {
             qpn: call.qpn,
             psn: call.psn,
         };
-        self.state = State::RepSent {
-            link: Link { terms, peer, local },
-            send: Some(id),
-            mra: false,
+        let link = Link {
+            terms: terms.clone(),
+            peer: *peer,
+            local,
+        };
+        self.state = State::Linked {
+            link,
+            step: Step::RepSent {
+                send: Some(id),
+                mra: false,
+            },
         };
         (Ok(()), Actions::default())
     }
@@ -269,31 +266,23 @@ impl<R: Route> Conn<R> {
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
         if data.len() > private::RTU {
-            return refused([None, None]);
+            return refused();
         }
-        let (link, mra) = match mem::replace(&mut self.state, State::Idle) {
-            State::RepRcvd { link, mra } => (link, mra),
-            other => {
-                self.state = other;
-                return refused([None, None]);
-            }
+        let State::Linked { link, step } = &mut self.state else {
+            return refused();
         };
-        let posted = post(self.once(
-            &link.terms,
-            Body::Rtu(Rtu {
-                local_id: self.local_id,
-                remote_id: link.peer.id,
-                private: data,
-            }),
-        ));
-        if let Err(error) = posted {
-            self.state = State::RepRcvd { link, mra };
+        let Step::RepRcvd { .. } = step else {
+            return refused();
+        };
+        let body = Body::Rtu(Rtu {
+            local_id: self.local_id,
+            remote_id: link.peer.id,
+            private: data,
+        });
+        if let Err(error) = once(&link.terms, body, post) {
             return not_posted(error, Actions::default());
         }
-        self.state = State::Established {
-            link,
-            lap: Lap::Uninit,
-        };
+        *step = Step::Established { lap: Lap::Uninit };
         let actions = Actions {
             keep: keep(data),
             ..Actions::default()
@@ -311,27 +300,27 @@ impl<R: Route> Conn<R> {
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
         if data.len() > private::REJ || ari.len() > private::INFO {
-            return refused([None, None]);
+            return refused();
         }
-        let mut actions = Actions::default();
-        let state = mem::replace(&mut self.state, State::Idle);
-        let (about, local_id) = match &state {
-            State::ReqRcvd { mra: false, .. } => (About::Req, CommId::NONE),
-            State::ReqRcvd { mra: true, .. } => (About::Req, self.local_id),
-            State::RepRcvd { .. } => (About::Rep, self.local_id),
-            State::ReqSent { .. } | State::RepSent { .. } => (About::Other, self.local_id),
+        let (terms, about, local_id) = match &self.state {
+            State::ReqRcvd { terms, mra, .. } => {
+                let local_id = if *mra { self.local_id } else { CommId::NONE };
+                (terms, About::Req, local_id)
+            }
+            State::ReqSent { terms, .. } => (terms, About::Other, self.local_id),
+            State::Linked { link, step } => match step {
+                Step::RepRcvd { .. } => (&link.terms, About::Rep, self.local_id),
+                Step::RepSent { .. } => (&link.terms, About::Other, self.local_id),
+                Step::Established { .. } | Step::DreqSent { .. } | Step::DreqRcvd => {
+                    return refused();
+                }
+            },
             State::Idle
             | State::Gone
             | State::Listen
-            | State::Established { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
-            | State::SidrReqRcvd { .. } => {
-                self.state = state;
-                return refused([None, None]);
-            }
+            | State::SidrReqRcvd { .. } => return refused(),
         };
         let body = Body::Rej(Rej {
             local_id,
@@ -342,35 +331,18 @@ impl<R: Route> Conn<R> {
             private: data,
             ari_guid: Guid::default(),
         });
-        let posted = match state {
-            State::ReqSent { terms, send, .. } => {
-                let posted = post(self.once(&terms, body));
-                actions.cancel = send;
-                self.end(terms, None, &mut actions);
-                posted
-            }
-            State::ReqRcvd { terms, peer, .. } => {
-                let posted = post(self.once(&terms, body));
-                self.end(terms, Some(peer), &mut actions);
-                posted
-            }
-            State::RepRcvd { link, .. } => {
-                let posted = post(self.once(&link.terms, body));
-                self.end(link.terms, Some(link.peer), &mut actions);
-                posted
-            }
-            State::RepSent { link, send, .. } => {
-                let posted = post(self.once(&link.terms, body));
-                actions.cancel = send;
-                self.end_link(link, now, &mut actions);
-                posted
-            }
-            // Refused above.
-            other => {
-                self.state = other;
-                return refused([None, None]);
-            }
+        let posted = once(terms, body, post);
+        let mut actions = Actions {
+            cancel: self.current_send(),
+            ..Actions::default()
         };
+        match &self.state {
+            State::Linked {
+                step: Step::RepSent { .. },
+                ..
+            } => self.end_with_timewait(now, &mut actions),
+            _ => self.end(&mut actions),
+        }
         (posted.map_err(CallError::NotPosted), actions)
     }
 
@@ -382,26 +354,26 @@ impl<R: Route> Conn<R> {
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
         if data.len() > private::DREQ {
-            return refused([None, None]);
+            return refused();
         }
         let id = self.new_send();
-        let link = match mem::replace(&mut self.state, State::Idle) {
-            State::Established { link, .. } => link,
-            other => {
-                self.state = other;
-                return refused([None, None]);
-            }
+        let State::Linked { link, step } = &mut self.state else {
+            return refused();
         };
+        let Step::Established { .. } = step else {
+            return refused();
+        };
+        let route = &link.terms.primary.route;
         let posted = post(Posting {
-            to: &link.terms.primary.route,
+            to: route,
             agent: Agent::Main,
             policy: Policy::Tracked {
                 id,
                 timeout_ms: link.terms.timeout_ms,
                 retries: link.terms.max_retries,
             },
-            message: Message {
-                tid: self.own_tid(&link.terms.primary.route),
+            message: &Message {
+                tid: own_tid(self.local_id, route),
                 body: Body::Dreq(Dreq {
                     local_id: self.local_id,
                     remote_id: link.peer.id,
@@ -410,16 +382,13 @@ impl<R: Route> Conn<R> {
                 }),
             },
         });
-        let mut actions = Actions::default();
         if let Err(error) = posted {
-            self.end_link(link, now, &mut actions);
+            let mut actions = Actions::default();
+            self.end_with_timewait(now, &mut actions);
             return not_posted(error, actions);
         }
-        self.state = State::DreqSent {
-            link,
-            send: Some(id),
-        };
-        (Ok(()), actions)
+        *step = Step::DreqSent { send: Some(id) };
+        (Ok(()), Actions::default())
     }
 
     #[inline(never)]
@@ -430,26 +399,23 @@ impl<R: Route> Conn<R> {
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
         if data.len() > private::DREP {
-            return refused([None, None]);
+            return refused();
         }
-        let link = match mem::replace(&mut self.state, State::Idle) {
-            State::DreqRcvd { link } => link,
-            other => {
-                self.state = other;
-                return refused([None, None]);
-            }
+        let State::Linked {
+            link,
+            step: Step::DreqRcvd,
+        } = &self.state
+        else {
+            return refused();
         };
-        let posted = post(self.once(
-            &link.terms,
-            Body::Drep(Drep {
-                local_id: self.local_id,
-                remote_id: link.peer.id,
-                private: data,
-            }),
-        ));
+        let body = Body::Drep(Drep {
+            local_id: self.local_id,
+            remote_id: link.peer.id,
+            private: data,
+        });
+        let posted = once(&link.terms, body, post);
         let mut actions = Actions::default();
-        let Link { terms, peer, local } = link;
-        self.end_with_timewait(terms, Some(peer), Some(local), now, &mut actions);
+        self.end_with_timewait(now, &mut actions);
         actions.keep = keep(data);
         (posted.map_err(CallError::NotPosted), actions)
     }
@@ -457,62 +423,64 @@ impl<R: Route> Conn<R> {
     #[inline(never)]
     fn call_mra<E>(&mut self) -> Done<R, E> {
         match &mut self.state {
-            State::ReqRcvd { mra, .. } | State::RepRcvd { mra, .. } if !*mra => *mra = true,
-            State::Established { lap, .. } if *lap == Lap::Rcvd => *lap = Lap::MraSent,
+            State::ReqRcvd { mra, .. }
+            | State::Linked {
+                step: Step::RepRcvd { mra },
+                ..
+            } if !*mra => *mra = true,
+            State::Linked {
+                step: Step::Established { lap },
+                ..
+            } if *lap == Lap::Rcvd => *lap = Lap::MraSent,
             State::ReqRcvd { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
+            | State::Linked { .. }
             | State::Idle
             | State::Gone
             | State::Listen
             | State::ReqSent { .. }
-            | State::RepSent { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
-            | State::SidrReqRcvd { .. } => return refused([None, None]),
+            | State::SidrReqRcvd { .. } => return refused(),
         }
         (Ok(()), Actions::default())
     }
 
     #[inline(never)]
     fn call_established<E>(&mut self) -> Done<R, E> {
-        let error = match mem::replace(&mut self.state, State::Idle) {
-            State::RepSent { link, send, .. } => {
-                self.state = State::Established {
-                    link,
-                    lap: Lap::Uninit,
-                };
-                let actions = Actions {
-                    cancel: send,
-                    event: Some(Event::UserEstablished),
-                    ..Actions::default()
-                };
-                return (Ok(()), actions);
-            }
-            other => {
-                self.state = other;
-                match &self.state {
-                    State::Established { .. } => Refused::Connected,
-                    State::Gone => Refused::NoDevice,
-                    _ => Refused::Invalid,
+        let error = match &mut self.state {
+            State::Linked { step, .. } => match *step {
+                Step::RepSent { send, .. } => {
+                    *step = Step::Established { lap: Lap::Uninit };
+                    let actions = Actions {
+                        cancel: send,
+                        event: Some(Event::UserEstablished),
+                        ..Actions::default()
+                    };
+                    return (Ok(()), actions);
                 }
-            }
+                Step::Established { .. } => Refused::Connected,
+                Step::RepRcvd { .. } | Step::DreqSent { .. } | Step::DreqRcvd => Refused::Invalid,
+            },
+            State::Gone => Refused::NoDevice,
+            _ => Refused::Invalid,
         };
         (Err(CallError::Refused(error)), Actions::default())
     }
 
     #[inline(never)]
     fn call_migrated<E>(&mut self) -> Done<R, E> {
-        let State::Established { link, lap } = &mut self.state else {
-            return refused([None, None]);
+        let State::Linked {
+            link,
+            step: Step::Established { lap },
+        } = &mut self.state
+        else {
+            return refused();
         };
         let Some(alternate) = &link.terms.alternate else {
-            return refused([None, None]);
+            return refused();
         };
         if !matches!(lap, Lap::Uninit | Lap::Idle) {
-            return refused([None, None]);
+            return refused();
         }
         let old = mem::replace(&mut link.terms.primary, alternate.clone());
         *lap = Lap::Idle;
@@ -526,12 +494,12 @@ impl<R: Route> Conn<R> {
     #[inline(never)]
     fn call_sidr_req<E>(
         &mut self,
-        call: SidrReqCall<'_, R>,
+        call: &SidrReqCall<'_, R>,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
-        let path = call.path;
+        let path = &call.path;
         if call.private.len() > private::SIDR_REQ || self.check_idle().is_err() {
-            return refused([Some(path.route), None]);
+            return refused();
         }
         let (tid, is_reused) = self.request_tid(&path.route);
         let id = self.new_send();
@@ -543,7 +511,7 @@ impl<R: Route> Conn<R> {
                 timeout_ms: call.timeout_ms,
                 retries: call.max_cm_retries,
             },
-            message: Message {
+            message: &Message {
                 tid,
                 body: Body::SidrReq(SidrReq {
                     request_id: self.local_id,
@@ -554,16 +522,12 @@ impl<R: Route> Conn<R> {
             },
         });
         if let Err(error) = posted {
-            let actions = Actions {
-                dropped: [Some(path.route), None],
-                ..Actions::default()
-            };
-            return not_posted(error, actions);
+            return not_posted(error, Actions::default());
         }
         self.remote_id = CommId::NONE;
         self.service_id = call.service_id;
         self.state = State::SidrReqSent {
-            path,
+            path: path.clone(),
             send: Some(id),
             tid,
             is_reused,
@@ -574,24 +538,21 @@ impl<R: Route> Conn<R> {
     #[inline(never)]
     fn call_sidr_rep<E>(
         &mut self,
-        call: SidrRepCall<'_>,
+        call: &SidrRepCall<'_>,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
         if call.info.len() > private::INFO || call.private.len() > private::SIDR_REP {
-            return refused([None, None]);
+            return refused();
         }
-        let (route, key, tid) = match mem::replace(&mut self.state, State::Idle) {
-            State::SidrReqRcvd { route, key, tid } => (route, key, tid),
-            other => {
-                self.state = other;
-                return refused([None, None]);
-            }
+        let State::SidrReqRcvd { route, key, tid } = &self.state else {
+            return refused();
         };
+        let (key, tid) = (*key, *tid);
         let posted = post(Posting {
-            to: &route,
+            to: route,
             agent: Agent::Main,
             policy: Policy::Once,
-            message: Message {
+            message: &Message {
                 tid,
                 body: Body::SidrRep(SidrRep {
                     request_id: key.id,
@@ -609,27 +570,31 @@ impl<R: Route> Conn<R> {
             },
         });
         if let Err(error) = posted {
-            self.state = State::SidrReqRcvd { route, key, tid };
             return not_posted(error, Actions::default());
         }
         let actions = Actions {
             release_sidr: Some(key),
-            dropped: [Some(route), None],
+            dropped: [Some(route.clone()), None],
             ..Actions::default()
         };
+        self.state = State::Idle;
         (Ok(()), actions)
     }
+}
 
-    /// A message of the exchange that is sent once.
-    fn once<'a>(&self, terms: &'a Terms<R>, body: Body<'a>) -> Posting<'a, R> {
-        Posting {
-            to: &terms.primary.route,
-            agent: Agent::Main,
-            policy: Policy::Once,
-            message: Message {
-                tid: terms.tid,
-                body,
-            },
-        }
-    }
+/// Posts a message of the exchange that is sent once.
+fn once<R, E>(
+    terms: &Terms<R>,
+    body: Body<'_>,
+    post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
+) -> Result<(), E> {
+    post(Posting {
+        to: &terms.primary.route,
+        agent: Agent::Main,
+        policy: Policy::Once,
+        message: &Message {
+            tid: terms.tid,
+            body,
+        },
+    })
 }

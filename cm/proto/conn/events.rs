@@ -29,6 +29,7 @@ use super::super::wire::Rtu;
 use super::state::Link;
 use super::state::Peer;
 use super::state::State;
+use super::state::Step;
 use super::Actions;
 use super::Conn;
 use super::Destroy;
@@ -125,11 +126,7 @@ impl<R: Route> Conn<R> {
             | State::Listen
             | State::ReqSent { .. }
             | State::ReqRcvd { .. }
-            | State::RepSent { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
+            | State::Linked { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => return actions,
         };
@@ -144,17 +141,11 @@ impl<R: Route> Conn<R> {
         m: &Rep<'_>,
         claim: impl FnOnce(&PeerKeys) -> Claim,
     ) -> Actions<R> {
-        let (mut terms, local, send, mra) = match mem::replace(&mut self.state, State::Idle) {
-            State::ReqSent {
-                terms,
-                local,
-                send,
-                mra,
-            } => (terms, local, send, mra),
-            other => {
-                self.state = other;
-                return self.on_duplicate_rep(m);
-            }
+        let State::ReqSent {
+            terms, local, send, ..
+        } = &mut self.state
+        else {
+            return self.on_duplicate_rep(m);
         };
         let peer = Peer {
             guid: m.ca_guid,
@@ -164,12 +155,6 @@ impl<R: Route> Conn<R> {
         };
         let claimed = claim(&peer.keys());
         if claimed != Claim::Granted {
-            self.state = State::ReqSent {
-                terms,
-                local,
-                send,
-                mra,
-            };
             let answer = Answer::reject(message, Reason::STALE_CONN, Ari::None)
                 .filter(|_| claimed == Claim::SameQpn);
             return Actions {
@@ -188,10 +173,16 @@ impl<R: Route> Conn<R> {
         for path in paths.into_iter().flatten() {
             path.timeout = times::ack_timeout(m.target_ack_delay, path.timeout.saturating_sub(1));
         }
+        let send = *send;
+        let link = Link {
+            terms: terms.clone(),
+            peer,
+            local: *local,
+        };
         self.remote_id = peer.id;
-        self.state = State::RepRcvd {
-            link: Link { terms, peer, local },
-            mra: false,
+        self.state = State::Linked {
+            link,
+            step: Step::RepRcvd { mra: false },
         };
         Actions {
             cancel: send,
@@ -206,17 +197,20 @@ impl<R: Route> Conn<R> {
             return Actions::default();
         }
         let (terms, say) = match &self.state {
-            State::Established { link, .. } => (&link.terms, Say::Rtu),
-            State::RepRcvd { link, mra: true } => (&link.terms, Say::Mra { about: About::Rep }),
-            State::Idle
+            State::Linked {
+                link,
+                step: Step::Established { .. },
+            } => (&link.terms, Say::Rtu),
+            State::Linked {
+                link,
+                step: Step::RepRcvd { mra: true },
+            } => (&link.terms, Say::Mra { about: About::Rep }),
+            State::Linked { .. }
+            | State::Idle
             | State::Gone
             | State::Listen
             | State::ReqSent { .. }
             | State::ReqRcvd { .. }
-            | State::RepSent { .. }
-            | State::RepRcvd { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => return duplicate(Kind::Rep),
@@ -232,21 +226,16 @@ impl<R: Route> Conn<R> {
         if m.local_id != self.remote_id {
             return Actions::default();
         }
-        match mem::replace(&mut self.state, State::Idle) {
-            State::RepSent { link, send, .. } => {
-                self.state = State::Established {
-                    link,
-                    lap: Lap::Uninit,
-                };
-                Actions {
-                    cancel: send,
-                    ..deliver(Kind::Rtu)
-                }
-            }
-            other => {
-                self.state = other;
-                duplicate(Kind::Rtu)
-            }
+        let State::Linked { step, .. } = &mut self.state else {
+            return duplicate(Kind::Rtu);
+        };
+        let Step::RepSent { send, .. } = *step else {
+            return duplicate(Kind::Rtu);
+        };
+        *step = Step::Established { lap: Lap::Uninit };
+        Actions {
+            cancel: send,
+            ..deliver(Kind::Rtu)
         }
     }
 
@@ -265,15 +254,15 @@ impl<R: Route> Conn<R> {
             State::ReqSent {
                 terms, send, mra, ..
             } => (&*terms, send, mra, About::Req),
-            State::RepSent { link, send, mra } => (&link.terms, send, mra, About::Rep),
-            State::Idle
+            State::Linked {
+                link,
+                step: Step::RepSent { send, mra },
+            } => (&link.terms, send, mra, About::Rep),
+            State::Linked { .. }
+            | State::Idle
             | State::Gone
             | State::Listen
             | State::ReqRcvd { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => return Actions::default(),
@@ -309,66 +298,54 @@ impl<R: Route> Conn<R> {
             return Actions::default();
         }
         let is_stale = m.reason == Reason::STALE_CONN;
+        let has_timewait = match &self.state {
+            State::ReqSent { .. }
+            | State::ReqRcvd { .. }
+            | State::Linked {
+                step: Step::RepSent { .. },
+                ..
+            } => is_stale,
+            State::Linked {
+                step:
+                    Step::DreqSent { .. }
+                    | Step::RepRcvd { .. }
+                    | Step::Established { lap: Lap::Uninit },
+                ..
+            } => true,
+            State::Linked {
+                step: Step::Established { .. } | Step::DreqRcvd,
+                ..
+            }
+            | State::Idle
+            | State::Gone
+            | State::Listen
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => return Actions::default(),
+        };
         let mut actions = deliver(Kind::Rej);
-        match mem::replace(&mut self.state, State::Idle) {
-            State::ReqSent {
-                terms, local, send, ..
-            } => {
-                actions.cancel = send;
-                if is_stale {
-                    self.end_with_timewait(terms, None, Some(local), now, &mut actions);
-                } else {
-                    self.end(terms, None, &mut actions);
-                }
-            }
-            State::ReqRcvd { terms, peer, .. } => {
-                if is_stale {
-                    self.end_with_timewait(terms, Some(peer), None, now, &mut actions);
-                } else {
-                    self.end(terms, Some(peer), &mut actions);
-                }
-            }
-            State::RepSent { link, send, .. } => {
-                actions.cancel = send;
-                if is_stale {
-                    self.end_link(link, now, &mut actions);
-                } else {
-                    self.end(link.terms, Some(link.peer), &mut actions);
-                }
-            }
-            State::DreqSent { link, send } => {
-                actions.cancel = send;
-                self.end_link(link, now, &mut actions);
-            }
-            State::RepRcvd { link, .. }
-            | State::Established {
-                link,
-                lap: Lap::Uninit,
-            } => self.end_link(link, now, &mut actions),
-            other => {
-                self.state = other;
-                return Actions::default();
-            }
+        actions.cancel = self.current_send();
+        if has_timewait {
+            self.end_with_timewait(now, &mut actions);
+        } else {
+            self.end(&mut actions);
         }
         actions
     }
 
     #[inline(never)]
     fn on_dreq(&mut self, message: &Message<'_>, m: &Dreq<'_>) -> Actions<R> {
-        let (mut link, send) = match mem::replace(&mut self.state, State::Idle) {
-            State::Established { link, .. } if link.local.qpn == m.remote_qpn => (link, None),
-            State::RepSent { link, send, .. } | State::DreqSent { link, send }
-                if link.local.qpn == m.remote_qpn =>
-            {
-                (link, send)
-            }
-            other => {
-                self.state = other;
-                return self.on_duplicate_dreq(message, m);
-            }
+        let (link, step) = match &mut self.state {
+            State::Linked { link, step } if link.local.qpn == m.remote_qpn => (link, step),
+            _ => return self.on_duplicate_dreq(message, m),
+        };
+        let send = match step {
+            Step::Established { .. } => None,
+            Step::RepSent { send, .. } | Step::DreqSent { send } => *send,
+            Step::RepRcvd { .. } | Step::DreqRcvd => return self.on_duplicate_dreq(message, m),
         };
         link.terms.tid = message.tid;
-        self.state = State::DreqRcvd { link };
+        *step = Step::DreqRcvd;
         Actions {
             cancel: send,
             ..deliver(Kind::Dreq)
@@ -383,18 +360,17 @@ impl<R: Route> Conn<R> {
                 send: repeat(self.say(message.tid, Say::Drep { kept: true })),
                 ..duplicate(Kind::Dreq)
             },
-            State::DreqRcvd { link } if link.local.qpn == m.remote_qpn => duplicate(Kind::Dreq),
-            State::Timewait { .. }
-            | State::DreqRcvd { .. }
+            State::Linked {
+                link,
+                step: Step::DreqRcvd,
+            } if link.local.qpn == m.remote_qpn => duplicate(Kind::Dreq),
+            State::Linked { .. }
+            | State::Timewait { .. }
             | State::Idle
             | State::Gone
             | State::Listen
             | State::ReqSent { .. }
             | State::ReqRcvd { .. }
-            | State::RepSent { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
-            | State::DreqSent { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => Actions::default(),
         }
@@ -405,18 +381,16 @@ impl<R: Route> Conn<R> {
         if m.local_id != self.remote_id {
             return Actions::default();
         }
+        let State::Linked {
+            step: Step::DreqSent { .. } | Step::DreqRcvd,
+            ..
+        } = &self.state
+        else {
+            return Actions::default();
+        };
         let mut actions = deliver(Kind::Drep);
-        match mem::replace(&mut self.state, State::Idle) {
-            State::DreqSent { link, send } => {
-                actions.cancel = send;
-                self.end_link(link, now, &mut actions);
-            }
-            State::DreqRcvd { link } => self.end_link(link, now, &mut actions),
-            other => {
-                self.state = other;
-                return Actions::default();
-            }
-        }
+        actions.cancel = self.current_send();
+        self.end_with_timewait(now, &mut actions);
         actions
     }
 
@@ -443,21 +417,16 @@ impl<R: Route> Conn<R> {
         paths: Option<LapPaths<R>>,
     ) -> Actions<R> {
         let (link, lap) = match &mut self.state {
-            State::Established { link, lap }
-                if link.peer.id == m.local_id && link.terms.primary.has_lid =>
-            {
-                (link, lap)
-            }
-            State::Established { .. }
+            State::Linked {
+                link,
+                step: Step::Established { lap },
+            } if link.peer.id == m.local_id && link.terms.primary.has_lid => (link, lap),
+            State::Linked { .. }
             | State::Idle
             | State::Gone
             | State::Listen
             | State::ReqSent { .. }
             | State::ReqRcvd { .. }
-            | State::RepSent { .. }
-            | State::RepRcvd { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => return unused(paths),
@@ -497,16 +466,16 @@ impl<R: Route> Conn<R> {
     pub fn send_ended(&mut self, id: SendId, end: SendEnd, now: Instant) -> Actions<R> {
         let current = match &mut self.state {
             State::ReqSent { send, .. }
-            | State::RepSent { send, .. }
-            | State::DreqSent { send, .. }
-            | State::SidrReqSent { send, .. } => send,
-            State::Idle
+            | State::SidrReqSent { send, .. }
+            | State::Linked {
+                step: Step::RepSent { send, .. } | Step::DreqSent { send },
+                ..
+            } => send,
+            State::Linked { .. }
+            | State::Idle
             | State::Gone
             | State::Listen
             | State::ReqRcvd { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqRcvd { .. } => return Actions::default(),
         };
@@ -518,28 +487,32 @@ impl<R: Route> Conn<R> {
             return Actions::default();
         };
         let mut actions = Actions::default();
-        match mem::replace(&mut self.state, State::Idle) {
+        let kind = match &self.state {
             State::ReqSent { terms, .. } => {
-                actions.event = Some(Event::Failed(Kind::Req, status));
                 // The peer may have accepted: do not let it wait for the RTU.
                 actions.send = Some(self.give_up(&terms.primary.route, terms.tid));
-                self.end(terms, None, &mut actions);
+                self.end(&mut actions);
+                Kind::Req
             }
-            State::RepSent { link, .. } => {
-                actions.event = Some(Event::Failed(Kind::Rep, status));
-                self.end(link.terms, Some(link.peer), &mut actions);
-            }
-            State::DreqSent { link, .. } => {
-                actions.event = Some(Event::Failed(Kind::Dreq, status));
-                self.end_link(link, now, &mut actions);
+            State::Linked {
+                step: Step::RepSent { .. },
+                ..
+            } => {
+                self.end(&mut actions);
+                Kind::Rep
             }
             State::SidrReqSent { path, .. } => {
-                actions.event = Some(Event::Failed(Kind::SidrReq, status));
-                actions.dropped = [Some(path.route), None];
+                actions.dropped = [Some(path.route.clone()), None];
+                self.state = State::Idle;
+                Kind::SidrReq
             }
-            // Has no send.
-            other => self.state = other,
-        }
+            // `DreqSent`: the others have no send.
+            _ => {
+                self.end_with_timewait(now, &mut actions);
+                Kind::Dreq
+            }
+        };
+        actions.event = Some(Event::Failed(kind, status));
         actions
     }
 
@@ -563,11 +536,7 @@ impl<R: Route> Conn<R> {
             | State::Listen
             | State::ReqSent { .. }
             | State::ReqRcvd { .. }
-            | State::RepSent { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
+            | State::Linked { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => Actions::default(),
         }
@@ -593,63 +562,60 @@ impl<R: Route> Conn<R> {
             cancel: self.current_send(),
             ..Actions::default()
         };
-        match mem::replace(&mut self.state, State::Gone) {
+        match &self.state {
             State::Idle | State::Gone | State::Listen => {}
             State::ReqSent { terms, .. } => {
                 actions.send = Some(self.give_up(&terms.primary.route, terms.tid));
-                self.end(terms, None, &mut actions);
+                self.end(&mut actions);
             }
-            State::ReqRcvd { terms, peer, mra } => {
-                let local_id = if mra { self.local_id } else { CommId::NONE };
-                if mra || why != Destroy::NoMemory {
+            State::ReqRcvd { terms, mra, .. } => {
+                let local_id = if *mra { self.local_id } else { CommId::NONE };
+                if *mra || why != Destroy::NoMemory {
                     let answer = self.refuse(terms.tid, local_id, About::Req);
                     actions.send = Some(by_route(&terms.primary.route, answer));
                 }
-                self.end(terms, Some(peer), &mut actions);
+                self.end(&mut actions);
             }
-            State::RepRcvd { link, .. } => {
-                let answer = self.refuse(link.terms.tid, self.local_id, About::Rep);
-                actions.send = Some(by_route(&link.terms.primary.route, answer));
-                self.end(link.terms, Some(link.peer), &mut actions);
-            }
-            State::RepSent { link, .. } => {
-                let answer = self.refuse(link.terms.tid, self.local_id, About::Other);
-                actions.send = Some(by_route(&link.terms.primary.route, answer));
-                self.end(link.terms, Some(link.peer), &mut actions);
-            }
-            State::Established { link, .. } => {
-                if !link.terms.is_xrc_target() {
-                    let route = &link.terms.primary.route;
-                    let remote_qpn = link.peer.qpn;
-                    let answer = self.say(self.own_tid(route), Say::Dreq { remote_qpn });
-                    actions.send = Some(by_route(route, answer));
-                }
-                self.end(link.terms, Some(link.peer), &mut actions);
-            }
-            State::DreqSent { link, .. } => {
-                self.end(link.terms, Some(link.peer), &mut actions);
-            }
-            State::DreqRcvd { link } => {
-                let answer = self.say(link.terms.tid, Say::Drep { kept: false });
-                actions.send = Some(by_route(&link.terms.primary.route, answer));
-                self.end(link.terms, Some(link.peer), &mut actions);
+            State::Linked { link, step } => {
+                let answer = self.farewell(link, step);
+                actions.send = answer.map(|answer| by_route(&link.terms.primary.route, answer));
+                self.end(&mut actions);
             }
             State::Timewait { .. } => {
                 actions.timer = Some(Timer::Stop);
                 actions.keep = Some(Keep::Nothing);
             }
-            State::SidrReqSent { path, .. } => actions.dropped = [Some(path.route), None],
+            State::SidrReqSent { path, .. } => {
+                actions.dropped = [Some(path.route.clone()), None];
+            }
             State::SidrReqRcvd { route, key, tid } => {
                 let service_id = self.service_id;
                 let status = SIDR_REJECT;
-                let answer = self.say(tid, Say::SidrRep { service_id, status });
-                actions.send = Some(by_route(&route, answer));
-                actions.release_sidr = Some(key);
-                actions.dropped = [Some(route), None];
+                let answer = self.say(*tid, Say::SidrRep { service_id, status });
+                actions.send = Some(by_route(route, answer));
+                actions.release_sidr = Some(*key);
+                actions.dropped = [Some(route.clone()), None];
             }
         }
         self.state = State::Gone;
         actions
+    }
+
+    /// What the peer of a connection is told when the identifier is destroyed.
+    fn farewell(&self, link: &Link<R>, step: &Step) -> Option<Answer> {
+        let tid = link.terms.tid;
+        match step {
+            Step::RepRcvd { .. } => Some(self.refuse(tid, self.local_id, About::Rep)),
+            Step::RepSent { .. } => Some(self.refuse(tid, self.local_id, About::Other)),
+            Step::Established { .. } if link.terms.is_xrc_target() => None,
+            Step::Established { .. } => {
+                let tid = self.own_tid(&link.terms.primary.route);
+                let remote_qpn = link.peer.qpn;
+                Some(self.say(tid, Say::Dreq { remote_qpn }))
+            }
+            Step::DreqSent { .. } => None,
+            Step::DreqRcvd => Some(self.say(tid, Say::Drep { kept: false })),
+        }
     }
 
     /// An answer of this identifier to its peer.

@@ -8,6 +8,7 @@ use super::super::wire::Transport;
 use super::state::Local;
 use super::state::Peer;
 use super::state::State;
+use super::state::Step;
 use super::state::Terms;
 use super::Conn;
 use super::Lap;
@@ -79,6 +80,12 @@ pub enum RtsAttr<'a, R> {
 }
 
 impl<R: Route> Conn<R> {
+    /// Whether there is an alternate path that can be used.
+    pub fn has_alternate(&self) -> bool {
+        self.known()
+            .is_ok_and(|(terms, ..)| terms.alternate().is_some())
+    }
+
     /// Attributes for state INIT.
     ///
     /// # Errors
@@ -87,14 +94,17 @@ impl<R: Route> Conn<R> {
     pub fn init_attr(&self) -> Result<InitAttr<'_, R>, Refused> {
         let terms = match &self.state {
             State::ReqSent { terms, .. } | State::ReqRcvd { terms, .. } => terms,
-            State::RepSent { link, .. }
-            | State::RepRcvd { link, .. }
-            | State::Established { link, .. } => &link.terms,
-            State::Idle
+            State::Linked {
+                link,
+                step: Step::RepSent { .. } | Step::RepRcvd { .. } | Step::Established { .. },
+            } => &link.terms,
+            State::Linked {
+                step: Step::DreqSent { .. } | Step::DreqRcvd,
+                ..
+            }
+            | State::Idle
             | State::Gone
             | State::Listen
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => return Err(Refused::Invalid),
@@ -160,15 +170,18 @@ impl<R: Route> Conn<R> {
     fn known(&self) -> Result<(&Terms<R>, &Peer, Option<&Local>), Refused> {
         match &self.state {
             State::ReqRcvd { terms, peer, .. } => Ok((terms, peer, None)),
-            State::RepSent { link, .. }
-            | State::RepRcvd { link, .. }
-            | State::Established { link, .. } => Ok((&link.terms, &link.peer, Some(&link.local))),
-            State::Idle
+            State::Linked {
+                link,
+                step: Step::RepSent { .. } | Step::RepRcvd { .. } | Step::Established { .. },
+            } => Ok((&link.terms, &link.peer, Some(&link.local))),
+            State::Linked {
+                step: Step::DreqSent { .. } | Step::DreqRcvd,
+                ..
+            }
+            | State::Idle
             | State::Gone
             | State::Listen
             | State::ReqSent { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => Err(Refused::Invalid),

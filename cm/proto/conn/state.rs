@@ -69,12 +69,14 @@ impl<R> Terms<R> {
             alternate: self.alternate.as_ref().map(|path| path.peer),
         }
     }
+}
 
+impl<R: Clone> Terms<R> {
     /// The routes, to be dropped.
-    pub(super) fn into_routes(self) -> [Option<R>; 2] {
+    pub(super) fn routes(&self) -> [Option<R>; 2] {
         [
-            Some(self.primary.route),
-            self.alternate.map(|path| path.route),
+            Some(self.primary.route.clone()),
+            self.alternate.as_ref().map(|path| path.route.clone()),
         ]
     }
 }
@@ -130,8 +132,33 @@ pub(super) struct Link<R> {
     pub(super) local: Local,
 }
 
-/// See [`StateName`]. `mra` tells the states with an MRA from those without. `send` is `None` if
-/// the send ended but was neither answered nor failed: its agent is gone.
+/// What a connection of which both sides are known waits for. `send` is `None` if the send ended
+/// but was neither answered nor failed: its agent is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    RepSent { send: Option<SendId>, mra: bool },
+    RepRcvd { mra: bool },
+    Established { lap: Lap },
+    DreqSent { send: Option<SendId> },
+    DreqRcvd,
+}
+
+impl Step {
+    const fn name(self) -> StateName {
+        match self {
+            Self::RepSent { mra: false, .. } => StateName::RepSent,
+            Self::RepSent { mra: true, .. } => StateName::MraRepRcvd,
+            Self::RepRcvd { mra: false } => StateName::RepRcvd,
+            Self::RepRcvd { mra: true } => StateName::MraRepSent,
+            Self::Established { .. } => StateName::Established,
+            Self::DreqSent { .. } => StateName::DreqSent,
+            Self::DreqRcvd => StateName::DreqRcvd,
+        }
+    }
+}
+
+/// See [`StateName`]. `mra` tells the states with an MRA from those without, `send` is as in
+/// [`Step`]. A connection keeps its place from REP to the end: steps change what they change in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State<R> {
     Idle,
@@ -149,25 +176,9 @@ pub(super) enum State<R> {
         peer: Peer,
         mra: bool,
     },
-    RepSent {
+    Linked {
         link: Link<R>,
-        send: Option<SendId>,
-        mra: bool,
-    },
-    RepRcvd {
-        link: Link<R>,
-        mra: bool,
-    },
-    Established {
-        link: Link<R>,
-        lap: Lap,
-    },
-    DreqSent {
-        link: Link<R>,
-        send: Option<SendId>,
-    },
-    DreqRcvd {
-        link: Link<R>,
+        step: Step,
     },
     /// The keys are released. What private data is kept is that of a DREP.
     Timewait {
@@ -296,13 +307,7 @@ impl<R: Route> Conn<R> {
             State::ReqSent { mra: true, .. } => StateName::MraReqRcvd,
             State::ReqRcvd { mra: false, .. } => StateName::ReqRcvd,
             State::ReqRcvd { mra: true, .. } => StateName::MraReqSent,
-            State::RepSent { mra: false, .. } => StateName::RepSent,
-            State::RepSent { mra: true, .. } => StateName::MraRepRcvd,
-            State::RepRcvd { mra: false, .. } => StateName::RepRcvd,
-            State::RepRcvd { mra: true, .. } => StateName::MraRepSent,
-            State::Established { .. } => StateName::Established,
-            State::DreqSent { .. } => StateName::DreqSent,
-            State::DreqRcvd { .. } => StateName::DreqRcvd,
+            State::Linked { step, .. } => step.name(),
             State::Timewait { .. } => StateName::Timewait,
             State::SidrReqSent { .. } => StateName::SidrReqSent,
             State::SidrReqRcvd { .. } => StateName::SidrReqRcvd,
@@ -312,16 +317,16 @@ impl<R: Route> Conn<R> {
     /// State of the alternate path; [`Lap::Uninit`] unless established.
     pub const fn lap(&self) -> Lap {
         match &self.state {
-            State::Established { lap, .. } => *lap,
-            State::Idle
+            State::Linked {
+                step: Step::Established { lap },
+                ..
+            } => *lap,
+            State::Linked { .. }
+            | State::Idle
             | State::Gone
             | State::Listen
             | State::ReqSent { .. }
             | State::ReqRcvd { .. }
-            | State::RepSent { .. }
-            | State::RepRcvd { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => Lap::Uninit,
@@ -341,11 +346,7 @@ impl<R: Route> Conn<R> {
             | State::Gone
             | State::ReqSent { .. }
             | State::ReqRcvd { .. }
-            | State::RepSent { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
+            | State::Linked { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => Err(Refused::Invalid),
@@ -385,11 +386,7 @@ impl<R: Route> Conn<R> {
             | State::SidrReqRcvd { .. }
             | State::ReqSent { .. }
             | State::ReqRcvd { .. }
-            | State::RepSent { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. } => self.terms().is_some_and(|t| t.is_from_peer(source)),
+            | State::Linked { .. } => self.terms().is_some_and(|t| t.is_from_peer(source)),
         }
     }
 
@@ -402,11 +399,7 @@ impl<R: Route> Conn<R> {
             | State::Gone
             | State::Listen
             | State::ReqRcvd { .. }
-            | State::RepSent { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
-            | State::DreqSent { .. }
-            | State::DreqRcvd { .. }
+            | State::Linked { .. }
             | State::Timewait { .. }
             | State::SidrReqRcvd { .. } => true,
         }
@@ -428,16 +421,16 @@ impl<R: Route> Conn<R> {
     pub const fn current_send(&self) -> Option<SendId> {
         match &self.state {
             State::ReqSent { send, .. }
-            | State::RepSent { send, .. }
-            | State::DreqSent { send, .. }
-            | State::SidrReqSent { send, .. } => *send,
-            State::Idle
+            | State::SidrReqSent { send, .. }
+            | State::Linked {
+                step: Step::RepSent { send, .. } | Step::DreqSent { send },
+                ..
+            } => *send,
+            State::Linked { .. }
+            | State::Idle
             | State::Gone
             | State::Listen
             | State::ReqRcvd { .. }
-            | State::RepRcvd { .. }
-            | State::Established { .. }
-            | State::DreqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqRcvd { .. } => None,
         }
@@ -446,11 +439,7 @@ impl<R: Route> Conn<R> {
     pub(super) const fn terms(&self) -> Option<&Terms<R>> {
         match &self.state {
             State::ReqSent { terms, .. } | State::ReqRcvd { terms, .. } => Some(terms),
-            State::RepSent { link, .. }
-            | State::RepRcvd { link, .. }
-            | State::Established { link, .. }
-            | State::DreqSent { link, .. }
-            | State::DreqRcvd { link } => Some(&link.terms),
+            State::Linked { link, .. } => Some(&link.terms),
             State::Idle
             | State::Gone
             | State::Listen
@@ -463,15 +452,25 @@ impl<R: Route> Conn<R> {
     pub(super) const fn peer(&self) -> Option<&Peer> {
         match &self.state {
             State::ReqRcvd { peer, .. } => Some(peer),
-            State::RepSent { link, .. }
-            | State::RepRcvd { link, .. }
-            | State::Established { link, .. }
-            | State::DreqSent { link, .. }
-            | State::DreqRcvd { link } => Some(&link.peer),
+            State::Linked { link, .. } => Some(&link.peer),
             State::Idle
             | State::Gone
             | State::Listen
             | State::ReqSent { .. }
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => None,
+        }
+    }
+
+    const fn local(&self) -> Option<&Local> {
+        match &self.state {
+            State::ReqSent { local, .. } => Some(local),
+            State::Linked { link, .. } => Some(&link.local),
+            State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqRcvd { .. }
             | State::Timewait { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => None,
@@ -487,7 +486,7 @@ impl<R: Route> Conn<R> {
 
     /// A TID of this side.
     pub(super) fn own_tid(&self, route: &R) -> u64 {
-        u64::from(route.hi_tid()) << 32 | u64::from(self.local_id.0)
+        own_tid(self.local_id, route)
     }
 
     /// The TID of a new request, which differs from those of earlier requests; and whether there
@@ -497,37 +496,33 @@ impl<R: Route> Conn<R> {
         (tid, self.next_send != 0)
     }
 
-    /// Ends a connection.
-    pub(super) fn end(&mut self, terms: Terms<R>, peer: Option<Peer>, actions: &mut Actions<R>) {
-        actions.release = peer.map(|peer| peer.keys());
+    /// Ends a connection, or an attempt to make one.
+    pub(super) fn end(&mut self, actions: &mut Actions<R>) {
+        actions.release = self.keys();
         actions.keep = Some(Keep::Nothing);
-        actions.dropped = terms.into_routes();
+        if let Some(terms) = self.terms() {
+            actions.dropped = terms.routes();
+        }
         self.state = State::Idle;
     }
 
     /// Ends a connection, of which messages may still be on their way.
-    pub(super) fn end_with_timewait(
-        &mut self,
-        terms: Terms<R>,
-        peer: Option<Peer>,
-        local: Option<Local>,
-        now: Instant,
-        actions: &mut Actions<R>,
-    ) {
+    pub(super) fn end_with_timewait(&mut self, now: Instant, actions: &mut Actions<R>) {
+        let Some(terms) = self.terms() else { return };
         let until = now.after(times::ms(terms.primary.timeout));
         let peers = terms.peers();
-        self.end(terms, peer, actions);
+        let local_qpn = self.local().map(|local| local.qpn);
+        self.end(actions);
         actions.timer = Some(Timer::Start(until));
         self.state = State::Timewait {
             until,
-            local_qpn: local.map(|local| local.qpn),
+            local_qpn,
             peers,
         };
     }
+}
 
-    /// See [`end_with_timewait`](Self::end_with_timewait).
-    pub(super) fn end_link(&mut self, link: Link<R>, now: Instant, actions: &mut Actions<R>) {
-        let Link { terms, peer, local } = link;
-        self.end_with_timewait(terms, Some(peer), Some(local), now, actions);
-    }
+/// A TID of this side, for an identifier with this id.
+pub(super) fn own_tid(local_id: CommId, route: &impl Route) -> u64 {
+    u64::from(route.hi_tid()) << 32 | u64::from(local_id.0)
 }

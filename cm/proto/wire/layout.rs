@@ -645,6 +645,16 @@ impl<'a> Message<'a> {
     ///
     /// [`TooLong`]; the MAD is then not a message.
     pub fn write(&self, mad: &mut [u8; MAD]) -> Result<(), TooLong> {
+        mad.fill(0);
+        self.write_over_zeros(mad)
+    }
+
+    /// As [`write`](Self::write), but to a MAD that is all zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`]; the MAD is then not a message.
+    pub fn write_over_zeros(&self, mad: &mut [u8; MAD]) -> Result<(), TooLong> {
         let (first, rest) = mad
             .split_first_chunk_mut::<{ size_of::<RawHeader>() }>()
             .ok_or(TooLong)?;
@@ -674,7 +684,6 @@ impl<'a> Message<'a> {
             reserved: U16::ZERO,
             attr_mod: U32::new(attr_mod),
         });
-        rest.fill(0);
         match &self.body {
             Body::Req(m) => m.write(rest),
             Body::Mra(m) => m.write(rest),

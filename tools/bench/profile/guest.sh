@@ -119,6 +119,7 @@ for case in $CASES; do
     *-send-lat) twice "$case" 300 900 stream "$where" ib_send_lat -s 8 -e ;;
     *-read-lat) twice "$case" 300 900 stream "$where" ib_read_lat -s 8 -e ;;
     connect) twice connect 20 60 connections ;;
+    doorbell | notify) twice "$case" 2000 6000 on 1 rates rxe1 "$case" ;;
     mr | pd) twice "$case" 500 1500 on 1 rates rxe1 "$case" ;;
     context) twice "$case" 200 600 on 1 rates rxe1 "$case" ;;
     devinfo) twice "$case" 1 3 devinfo ;;

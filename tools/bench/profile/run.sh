@@ -5,7 +5,8 @@
 # its locked operations and CRC calls: per symbol, counted by a plugin of the emulator in
 # the difference of a long and a short run. Cases: {wire,loop}-{send-64, write-64,
 # send-64k, read-64k, read-64k-4096, send-lat, read-lat, ud-64, ud-512, ud-2k, ud-lat, uc-4k}, connect, mr, pd, qp,
-# cq, context, devinfo, link (rdma link show), addresses-come, addresses-go (of the core: STACK=ib_core). A latency
+# cq, context, doorbell and notify (see tools/bench/rates.c: instructions inside the system call are all
+# but those of programs and of the driver), devinfo, link (rdma link show), addresses-come, addresses-go (of the core: STACK=ib_core). A latency
 # case counts whole round trips.
 #   STACK=c for the C driver; TOP_SYMBOLS=50 how many symbols are shown.
 # Counts and symbols are left in build/profile-STACK, with + for commas.

@@ -37,6 +37,9 @@ reload() { # PARAMETERS...
     if [ -d /sys/module/rdma_echo ]; then within 20 rmmod rdma_echo || return; fi
     within 40 modprobe rdma_echo "$@"
 }
+orders() { within 60 ip netns exec n1 echo_orders 10.0.1.2 7471 "$1"; }
+# Nothing of an order that is refused stays, and the service serves the next client.
+refused() { orders "$1" && wait_until 30 no_qp && orders good; }
 no_qp() { ! rdma res show qp | grep -q rdma_echo; }
 # stay SECONDS: a client that has had its messages back and keeps the connection; its number is in
 # $stays.
@@ -62,6 +65,14 @@ check "two nodes" ground
 came_back="100 messages of 4096 bytes came back" check "a client in the kernel" itself
 came_back="1000 messages of 1 bytes came back" check "1,000 messages of one byte" itself count=1000 size=1
 came_back="50 messages of 65536 bytes came back" check "messages of 64 KiB" itself count=50 size=65536
+came_back="100 messages of 4096 bytes came back" check "data by RDMA" itself rdma=1
+came_back="1000 messages of 1 bytes came back" check "1,000 times one byte by RDMA" itself rdma=1 count=1000 size=1
+came_back="200 messages of 65536 bytes came back" check "64 KiB by RDMA" itself rdma=1 count=200 size=65536
+check "a program's data by RDMA" orders good
+for what in key address long huge none short readonly; do
+    check "an order that cannot be carried out: $what" refused $what
+done
+check "a message of no bytes" orders empty
 check "a program" client 10.0.1.2 7471
 check "a program, by IPv6" client fd01::2 7471
 check "rdma resource shows the service" shown

@@ -83,7 +83,7 @@ impl<'c> NewContext<'c> {
         // SAFETY: The context is ours until it is published, which the mutex makes happen once.
         unsafe {
             let ops = &(*(*c).device).ops;
-            let alloc = ops.alloc_ucontext.ok_or(unsupported())?;
+            let alloc = ops.alloc_ucontext.ok_or_else(unsupported)?;
             to_result(private::ib_rdmacg_try_charge(
                 &raw mut (*c).cg_obj,
                 (*c).device,

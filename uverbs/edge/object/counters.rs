@@ -37,7 +37,7 @@ rdma::c_struct! {
 pub(crate) fn create(new: &New<'_, Counters>) -> Result<Owned<Set>> {
     let device = new.device()?;
     let ops = device.ops();
-    let create = ops.create_counters.ok_or(unsupported())?;
+    let create = ops.create_counters.ok_or_else(unsupported)?;
     // SAFETY: The size is that of the driver's counters; the handle outlives them. The count of
     // uses is zero, as the memory is.
     unsafe {
@@ -61,7 +61,7 @@ pub(crate) fn create(new: &New<'_, Counters>) -> Result<Owned<Set>> {
 /// Those of the driver.
 pub(crate) fn destroy(set: Dying<'_, Counters>) -> Result<Dead<'_, Counters>> {
     let destroy = set.object().device().ops().destroy_counters;
-    let destroy = destroy.ok_or(unsupported())?;
+    let destroy = destroy.ok_or_else(unsupported)?;
     // SAFETY: Nobody else uses the counters (`Dying`). Their memory was allocated by `make`.
     unsafe {
         let c = set.raw();
@@ -88,7 +88,7 @@ impl Read {
     /// `EOPNOTSUPP`.
     pub(crate) fn of(set: &Set) -> Result<Self> {
         let read = set.device().ops().read_counters;
-        read.map(Self).ok_or(unsupported())
+        read.map(Self).ok_or_else(unsupported)
     }
 
     /// Reads values, and returns how many the driver has read. May sleep. `flags` are

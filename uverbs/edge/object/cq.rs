@@ -53,7 +53,10 @@ pub(crate) fn create(new: &New<'_, Cq>, wanted: &Wanted) -> Result<Owned<verbs::
         comp_vector: wanted.vector,
         flags: wanted.flags,
     };
-    let method = ops.create_user_cq.or(ops.create_cq).ok_or(unsupported())?;
+    let method = ops
+        .create_user_cq
+        .or(ops.create_cq)
+        .ok_or_else(unsupported)?;
     let handle = new.handle().raw();
     // SAFETY: The size is that of the driver's queues; the handle outlives the queue, and is what
     // its handlers expect.
@@ -96,7 +99,7 @@ pub(crate) fn destroy(cq: Dying<'_, Cq>) -> Result<Dead<'_, Cq>> {
 ///
 /// `EOPNOTSUPP`; those of the driver.
 pub(crate) fn resize(call: &Call, cq: &verbs::Cq, entries: u32) -> Result {
-    let resize = cq.dev().ops().resize_user_cq.ok_or(unsupported())?;
+    let resize = cq.dev().ops().resize_user_cq.ok_or_else(unsupported)?;
     // SAFETY: The queue exists, and is a program's.
     to_result(unsafe { resize(cq.raw(), entries, call.udata().raw()) })
 }
@@ -107,7 +110,7 @@ pub(crate) fn resize(call: &Call, cq: &verbs::Cq, entries: u32) -> Result {
 ///
 /// `EOPNOTSUPP`. The driver's answer tells of missed completions, which nobody has asked for.
 pub(crate) fn request_notify(cq: &verbs::Cq, solicited: bool) -> Result {
-    let request = cq.dev().ops().req_notify_cq.ok_or(unsupported())?;
+    let request = cq.dev().ops().req_notify_cq.ok_or_else(unsupported)?;
     let flags = match solicited {
         true => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
         false => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
@@ -145,7 +148,7 @@ pub(crate) fn poll(
     cq: &verbs::Cq,
     last: &mut LastQp,
 ) -> Result<Option<bindings::ib_uverbs_wc>> {
-    let poll = cq.dev().ops().poll_cq.ok_or(unsupported())?;
+    let poll = cq.dev().ops().poll_cq.ok_or_else(unsupported)?;
     let mut wc = bindings::ib_wc::default();
     // SAFETY: The queue exists, and there is room for one completion.
     let count = unsafe { poll(cq.raw(), 1, &raw mut wc) };

@@ -34,7 +34,7 @@ pub(crate) fn attributes(device: &Device) -> &bindings::ib_device_attr {
 ///
 /// `EOPNOTSUPP`; those of the driver.
 pub(crate) fn query(device: &Device, udata: &UserCall) -> Result<bindings::ib_device_attr> {
-    let query = device.ops().query_device.ok_or(unsupported())?;
+    let query = device.ops().query_device.ok_or_else(unsupported)?;
     let mut attr = bindings::ib_device_attr::default();
     // SAFETY: The driver's method, for a device of its own; it fills the attributes in.
     to_result(unsafe { query(device.raw(), &mut attr, udata.raw()) })?;
@@ -187,7 +187,11 @@ impl QuerySpeed {
     ///
     /// `EOPNOTSUPP`.
     pub(crate) fn of(device: &Device) -> Result<Self> {
-        device.ops().query_port_speed.map(Self).ok_or(unsupported())
+        device
+            .ops()
+            .query_port_speed
+            .map(Self)
+            .ok_or_else(unsupported)
     }
 }
 
@@ -204,7 +208,11 @@ impl QueryContext {
     ///
     /// `EOPNOTSUPP`.
     pub(crate) fn of(device: &Device) -> Result<Self> {
-        device.ops().query_ucontext.map(Self).ok_or(unsupported())
+        device
+            .ops()
+            .query_ucontext
+            .map(Self)
+            .ok_or_else(unsupported)
     }
 
     /// Calls it. May sleep.

@@ -26,7 +26,7 @@ use rdma::edge::View;
 pub(crate) fn alloc(new: &New<'_, Dm>, length: u64, alignment: u32) -> Result<Owned<verbs::Dm>> {
     let context = new.context()?;
     let device = context.dev();
-    let alloc = device.ops().alloc_dm.ok_or(unsupported())?;
+    let alloc = device.ops().alloc_dm.ok_or_else(unsupported)?;
     let mut asked = bindings::ib_dm_alloc_attr {
         length,
         alignment,
@@ -58,7 +58,7 @@ pub(crate) fn alloc(new: &New<'_, Dm>, length: u64, alignment: u32) -> Result<Ow
 ///
 /// Those of the driver.
 pub(crate) fn free(dm: Dying<'_, Dm>) -> Result<Dead<'_, Dm>> {
-    let free = dm.object().dev().ops().dealloc_dm.ok_or(unsupported())?;
+    let free = dm.object().dev().ops().dealloc_dm.ok_or_else(unsupported)?;
     // SAFETY: Nobody else uses the memory (`Dying`).
     unsafe {
         to_result(free(dm.raw(), dm.call().raw()))?;

@@ -184,8 +184,8 @@ static OPERATIONS: Operations = Operations(bindings::dma_buf_ops {
 pub(crate) fn export(new: New<'_, DmaBuf>, pgoff: u64) -> Result {
     let context = new.context()?;
     let ops = context.dev().ops();
-    let find = ops.pgoff_to_mmap_entry.ok_or(unsupported())?;
-    let describe = ops.mmap_get_pfns.ok_or(unsupported())?;
+    let find = ops.pgoff_to_mmap_entry.ok_or_else(unsupported)?;
+    let describe = ops.mmap_get_pfns.ok_or_else(unsupported)?;
     // CAST: Reinterprets the bits; the driver looks the offset up.
     // SAFETY: The context and its device exist during the call.
     let entry = unsafe { find(context.raw(), pgoff as bindings::off_t) };

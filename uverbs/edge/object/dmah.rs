@@ -42,7 +42,7 @@ pub(crate) fn may_run_on(cpu: u32) -> bool {
 pub(crate) fn alloc(new: &New<'_, Dmah>, hints: &Hints) -> Result<Owned<verbs::Dmah>> {
     let device = new.device()?;
     let ops = device.ops();
-    let alloc = ops.alloc_dmah.ok_or(unsupported())?;
+    let alloc = ops.alloc_dmah.ok_or_else(unsupported)?;
     let mut valid = 0;
     let mut given = |bit: u32, is: bool| valid |= u8::from(is).wrapping_shl(bit);
     given(bindings::IB_DMAH_CPU_ID_EXISTS, hints.cpu.is_some());
@@ -78,7 +78,7 @@ pub(crate) fn free(dmah: Dying<'_, Dmah>) -> Result<Dead<'_, Dmah>> {
         .dev()
         .ops()
         .dealloc_dmah
-        .ok_or(unsupported())?;
+        .ok_or_else(unsupported)?;
     let entry = dmah.object().res().raw();
     // SAFETY: Nobody else uses the DMA handle (`Dying`), but readers of its entry, which is taken
     // out before the driver is called, and put back if the driver fails. `make` has allocated the

@@ -148,7 +148,7 @@ pub(crate) fn create(
     uses: Uses,
 ) -> Result<Owned<Flow>> {
     let device = qp.dev();
-    let create = device.ops().create_flow.ok_or(unsupported())?;
+    let create = device.ops().create_flow.ok_or_else(unsupported)?;
     let attr: *mut bindings::ib_flow_attr = rules.as_mut_ptr().cast();
     if rules.len() < size_of::<bindings::ib_flow_attr>() || !attr.is_aligned() {
         return Err(EINVAL);
@@ -176,7 +176,7 @@ pub(crate) fn create(
 /// Those of the driver.
 pub(crate) fn destroy(flow: Dying<'_, object::Flow>) -> Result<Dead<'_, object::Flow>> {
     let (device, qp) = (flow.object().device(), flow.object().qp());
-    let destroy = device.ops().destroy_flow.ok_or(unsupported())?;
+    let destroy = device.ops().destroy_flow.ok_or_else(unsupported)?;
     let qp = qp.map(|qp| NonNull::from(qp.usecnt()));
     // SAFETY: Nobody else uses the flow (`Dying`). Its queue pair has counted a use, so it exists;
     // the objects that it uses are its own.

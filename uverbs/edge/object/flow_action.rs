@@ -30,7 +30,7 @@ rdma::c_struct! {
 /// Those of the driver.
 pub(crate) fn destroy(action: Dying<'_, FlowAction>) -> Result<Dead<'_, FlowAction>> {
     let device = action.object().device();
-    let destroy = device.ops().destroy_flow_action.ok_or(unsupported())?;
+    let destroy = device.ops().destroy_flow_action.ok_or_else(unsupported)?;
     // SAFETY: Nobody else uses the action (`Dying`).
     unsafe {
         to_result(destroy(action.raw()))?;

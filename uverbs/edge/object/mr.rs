@@ -82,12 +82,12 @@ pub(crate) fn register(
     let mr = unsafe {
         from_err_ptr(match asked.memory {
             Memory::User { start } => {
-                let register = ops.reg_user_mr.ok_or(unsupported())?;
+                let register = ops.reg_user_mr.ok_or_else(unsupported)?;
                 let udata = new.call().udata().raw();
                 register(pd.raw(), start, length, iova, access, handle, udata)
             }
             Memory::DmaBuf { fd, offset } => {
-                let register = ops.reg_user_mr_dmabuf.ok_or(unsupported())?;
+                let register = ops.reg_user_mr_dmabuf.ok_or_else(unsupported)?;
                 let call = new.call().raw();
                 register(pd.raw(), offset, length, iova, fd, access, handle, call)
             }
@@ -110,7 +110,7 @@ pub(crate) fn register_dm(
     (offset, length): (u64, u64),
     access_flags: u32,
 ) -> Result<Owned<verbs::Mr>> {
-    let register = pd.dev().ops().reg_dm_mr.ok_or(unsupported())?;
+    let register = pd.dev().ops().reg_dm_mr.ok_or_else(unsupported)?;
     let mut asked = bindings::ib_dm_mr_attr {
         length,
         offset,
@@ -189,7 +189,7 @@ pub(crate) fn register_again(
     what: u32,
     to: &Registration,
 ) -> Result<Option<Owned<verbs::Mr>>> {
-    let register = pd.dev().ops().rereg_user_mr.ok_or(unsupported())?;
+    let register = pd.dev().ops().rereg_user_mr.ok_or_else(unsupported)?;
     let Memory::User { start } = to.memory else {
         return Err(EINVAL);
     };
@@ -247,7 +247,7 @@ pub(crate) fn advise(
     flags: u32,
     ranges: &[bindings::ib_sge],
 ) -> Result {
-    let advise = pd.dev().ops().advise_mr.ok_or(unsupported())?;
+    let advise = pd.dev().ops().advise_mr.ok_or_else(unsupported)?;
     let count = u32::try_from(ranges.len())?;
     // SAFETY: The domain exists during the call. The driver reads `count` elements.
     to_result(unsafe {

@@ -24,7 +24,7 @@ use rdma::edge::View;
 pub(crate) fn alloc(new: &New<'_, Mw>, pd: &verbs::Pd, kind: u32) -> Result<Owned<verbs::Mw>> {
     let device = pd.dev();
     let ops = device.ops();
-    let alloc = ops.alloc_mw.ok_or(unsupported())?;
+    let alloc = ops.alloc_mw.ok_or_else(unsupported)?;
     // SAFETY: The size is that of the driver's windows. The domain is not destroyed while a window
     // uses it, which is counted below; the handle outlives the window.
     let mw = unsafe {
@@ -52,7 +52,7 @@ pub(crate) fn alloc(new: &New<'_, Mw>, pd: &verbs::Pd, kind: u32) -> Result<Owne
 /// Those of the driver.
 pub(crate) fn dealloc(mw: Dying<'_, Mw>) -> Result<Dead<'_, Mw>> {
     let pd = mw.object().pd();
-    let dealloc = mw.object().dev().ops().dealloc_mw.ok_or(unsupported())?;
+    let dealloc = mw.object().dev().ops().dealloc_mw.ok_or_else(unsupported)?;
     // SAFETY: Nobody else uses the window (`Dying`), which has counted a use of its domain. `make`
     // has allocated the memory.
     unsafe {

@@ -24,7 +24,7 @@ use rdma::edge::View;
 pub(crate) fn alloc(new: &New<'_, Pd>) -> Result<Owned<verbs::Pd>> {
     let device = new.device()?;
     let ops = device.ops();
-    let alloc = ops.alloc_pd.ok_or(unsupported())?;
+    let alloc = ops.alloc_pd.ok_or_else(unsupported)?;
     // SAFETY: The size is that of the driver's domains; the handle outlives the domain.
     unsafe {
         make(

@@ -191,6 +191,23 @@ impl<'c> Sends<'c> {
     }
 }
 
+/// Calls the driver without a request: a program has written requests to its send queue. May sleep,
+/// if the driver does.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP`; those of the driver.
+#[inline]
+pub(crate) fn ring(qp: &verbs::Qp) -> Result {
+    let post = qp.dev().ops().post_send.ok_or_else(unsupported)?;
+    let mut bad: *const bindings::ib_send_wr = ptr::null();
+    // SAFETY: The queue pair is borrowed, and there is no request.
+    match unsafe { post(qp.real().raw(), ptr::null(), &mut bad) } {
+        0 => Ok(()),
+        error => to_result(error),
+    }
+}
+
 /// Work requests for a receive queue. An empty list allocates nothing.
 pub(crate) struct Recvs {
     list: KVVec<bindings::ib_recv_wr>,

@@ -35,7 +35,7 @@ pub(crate) fn create<'a>(
 ) -> Result<Owned<verbs::RwqTable>> {
     let device = new.device()?;
     let ops = device.ops();
-    let create = ops.create_rwq_ind_table.ok_or(unsupported())?;
+    let create = ops.create_rwq_ind_table.ok_or_else(unsupported)?;
     if 1_usize.checked_shl(log_size) != Some(of.len()) {
         return Err(EINVAL);
     }
@@ -79,7 +79,7 @@ pub(crate) fn destroy(table: Dying<'_, RwqTable>) -> Result<Dead<'_, RwqTable>> 
     // many queues, and counted a use of each of them.
     unsafe {
         let destroy = (*(*c).device).ops.destroy_rwq_ind_table;
-        to_result(destroy.ok_or(unsupported())?(c))?;
+        to_result(destroy.ok_or_else(unsupported)?(c))?;
         let len = 1_usize.wrapping_shl((*c).log_ind_tbl_size);
         let queues = Queues::from_raw_parts((*c).ind_tbl, len, len);
         bindings::kfree(c.cast());

@@ -127,7 +127,7 @@ pub(crate) fn create(new: &New<'_, Srq>, pd: &verbs::Pd, wanted: &Wanted<'_>) ->
 ///
 /// `EOPNOTSUPP`; those of the driver.
 pub(crate) fn modify(call: &Call, srq: &verbs::Srq, max_wr: u32, limit: u32, mask: u32) -> Result {
-    let modify = srq.dev().ops().modify_srq.ok_or(unsupported())?;
+    let modify = srq.dev().ops().modify_srq.ok_or_else(unsupported)?;
     let mut attr = bindings::ib_srq_attr {
         max_wr,
         max_sge: 0,

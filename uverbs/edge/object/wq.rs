@@ -50,7 +50,7 @@ pub(crate) struct Made {
 ///
 /// `EOPNOTSUPP`: the driver has no method for it; those of the driver.
 pub(crate) fn create(new: &New<'_, Wq>, pd: &verbs::Pd, wanted: &Wanted<'_>) -> Result<Made> {
-    let create = pd.dev().ops().create_wq.ok_or(unsupported())?;
+    let create = pd.dev().ops().create_wq.ok_or_else(unsupported)?;
     let handle = new.handle().raw();
     let mut attr = bindings::ib_wq_init_attr {
         wq_context: handle.cast(),
@@ -97,7 +97,7 @@ pub(crate) fn modify(
     mut attr: bindings::ib_wq_attr,
     mask: u32,
 ) -> Result {
-    let modify = wq.dev().ops().modify_wq.ok_or(unsupported())?;
+    let modify = wq.dev().ops().modify_wq.ok_or_else(unsupported)?;
     // SAFETY: The queue exists, and is a program's.
     to_result(unsafe { modify(wq.raw(), &raw mut attr, mask, call.udata().raw()) })
 }

@@ -122,6 +122,13 @@ fn number(handle: &Uobject) -> u32 {
     handle.id() as u32
 }
 
+/// A number that is reserved without a handle as soon as there was one, until the file is freed: the
+/// last one of the first node of the table (`XA_CHUNK_SIZE`). A program that makes and destroys one
+/// object again and again would otherwise have that node allocated and freed each time, which is
+/// some 900 instructions. All that programs can see is that the 64th of their handles has another
+/// number.
+const ANCHOR: u32 = 63;
+
 /// A number that is reserved for a handle; dropping it frees it.
 pub(crate) struct Number<'a> {
     file: &'a UFile,
@@ -135,7 +142,14 @@ impl<'a> Number<'a> {
     ///
     /// `EBUSY`, `ENOMEM`.
     pub(crate) fn reserve(file: &'a UFile) -> Result<Self> {
-        let number = file.idr().lock().reserve()?;
+        let mut table = file.idr().lock();
+        let first = table.is_empty();
+        let number = table.reserve()?;
+        if first {
+            // Keeps the node of the first numbers. Somebody else may have been first, too.
+            let _ = table.reserve_number(ANCHOR);
+        }
+        drop(table);
         Ok(Self { file, number })
     }
 
@@ -178,16 +192,13 @@ pub(crate) fn publish(file: &UFile, handle: HandleRef) {
 /// Takes a handle out of the table, with the table's reference. Warns if it is not in it.
 pub(crate) fn unpublish(file: &UFile, handle: &Uobject) -> Option<HandleRef> {
     let number = number(handle);
-    let mut table = file.idr().lock();
-    let there = table
-        .get(number)
-        .is_some_and(|found| core::ptr::eq(found, handle));
-    if kernel::warn_on!(!there) {
+    let found = file.idr().lock().erase(number);
+    if kernel::warn_on!(found != Some(NonNull::from(handle))) {
+        // Of another one the table's reference is lost.
         return None;
     }
-    let handle = table.erase(number)?;
     // SAFETY: `publish` gave the table a reference, which it gives up here.
-    Some(unsafe { HandleRef::from_raw(handle) })
+    found.map(|handle| unsafe { HandleRef::from_raw(handle) })
 }
 
 /// Exchanges the numbers of a handle in the table and one that has a reserved number. The handle in

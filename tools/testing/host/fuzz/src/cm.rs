@@ -286,9 +286,9 @@ impl Bed {
     fn call(&mut self, call: Call<'_, Rt>, posts: bool) {
         let before = self.conn;
         let mut posted = 0;
-        let (result, actions) = self.conn.call(call, Instant(self.now), |posting| {
+        let (result, actions) = self.conn.call(&call, Instant(self.now), |posting| {
             posted += 1;
-            sendable(&posting.message);
+            sendable(posting.message);
             if posts {
                 Ok(())
             } else {

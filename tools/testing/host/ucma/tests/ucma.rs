@@ -154,7 +154,7 @@ fn port_spaces() {
 
 #[test]
 fn addresses_fit_their_families() {
-    assert_eq!(Address([0; STORAGE]).named().len(), 0);
+    assert_eq!(Named::new(&[0; STORAGE]).len(), 0);
     let ip = |number| {
         let raw = with(40, &[(8, &family(number)), (36, &[5])]);
         Command::parse(Op::BindIp, &raw, 0).map(|command| match command {
@@ -576,7 +576,14 @@ fn answers_to_queries() {
     );
     let (from, to) = (address(INET, 3), address(INET6, 4));
     let mut route = [0; ROUTE.0];
-    answer::route(&mut route, &from, &to, Some(&device), 2, &[first, [5; 64]]);
+    answer::route(
+        &mut route,
+        Named::new(&from.0),
+        Named::new(&to.0),
+        Some(&device),
+        2,
+        &[first, [5; 64]],
+    );
     assert_eq!(route[..8], device.node_guid.to_ne_bytes());
     assert_eq!((&route[8..72], &route[72..136]), (&first[..], &[5; 64][..]));
     assert_eq!(
@@ -590,11 +597,25 @@ fn answers_to_queries() {
     );
     // As in C: another family is cut.
     let mut route = [0; ROUTE.0];
-    answer::route(&mut route, &address(IB, 3), &to, None, 0, &[[0; 64]; 2]);
+    let ib = address(IB, 3);
+    answer::route(
+        &mut route,
+        Named::new(&ib.0),
+        Named::new(&to.0),
+        None,
+        0,
+        &[[0; 64]; 2],
+    );
     assert_eq!((&route[138..164], &route[..8]), (&[3; 26][..], &[0; 8][..]));
 
     let mut addr = [0; ADDR.0];
-    answer::addresses(&mut addr, &from, &address(IB, 9), Some(&device));
+    let ib = address(IB, 9);
+    answer::addresses(
+        &mut addr,
+        Named::new(&from.0),
+        Named::new(&ib.0),
+        Some(&device),
+    );
     assert_eq!(addr[8..16], [2, 0, 0x34, 0x12, 16, 0, 48, 0]);
     assert_eq!(
         (&addr[16..32], &addr[32..144]),
@@ -606,17 +627,18 @@ fn answers_to_queries() {
     );
     assert_eq!(addr[272..], [7, 0, 0, 0, 0, 0, 0, 0]);
     let (mut none, empty) = ([0; ADDR.0], Address([0; STORAGE]));
-    answer::addresses(&mut none, &empty, &empty, None);
+    answer::addresses(&mut none, Named::new(&empty.0), Named::new(&empty.0), None);
     assert_eq!(none, [0; 280]);
 
     let ib = answer::infiniband(0x1234, &[6; 16], 0x0102);
-    assert_eq!((ib.named().family(), ib.named().len()), (IB, 48));
-    assert_eq!(ib.0[2..8], [0x34, 0x12, 0, 0, 0, 0]);
+    let named = Named::new(&ib);
+    assert_eq!((named.family(), named.len()), (IB, 48));
+    assert_eq!(ib[2..8], [0x34, 0x12, 0, 0, 0, 0]);
     assert_eq!(
-        (&ib.0[8..24], &ib.0[24..32]),
+        (&ib[8..24], &ib[24..32]),
         (&[6; 16][..], &[2, 1, 0, 0, 0, 0, 0, 0][..])
     );
-    assert!(ib.0[32..].iter().all(|byte| *byte == 0));
+    assert!(ib[32..].iter().all(|byte| *byte == 0));
 }
 
 #[test]

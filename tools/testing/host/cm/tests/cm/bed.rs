@@ -284,7 +284,7 @@ pub(crate) fn call(
     conn: &mut C,
     call: Call<'_, Rt>,
 ) -> (Result<(), CallError<&'static str>>, Actions<Rt>) {
-    conn.call(call, NOW, |_| Ok(()))
+    conn.call(&call, NOW, |_| Ok(()))
 }
 
 /// The consumer calls, and its message cannot be posted.
@@ -292,7 +292,7 @@ pub(crate) fn call_in_vain(
     conn: &mut C,
     call: Call<'_, Rt>,
 ) -> (Result<(), CallError<&'static str>>, Actions<Rt>) {
-    conn.call(call, NOW, |_| Err("not posted"))
+    conn.call(&call, NOW, |_| Err("not posted"))
 }
 
 fn done(conn: &mut C, c: Call<'_, Rt>) {

@@ -96,7 +96,7 @@ fn states_and_calls() {
             for is_posted in [true, false] {
                 let mut conn = before;
                 let mut posts = 0;
-                let (result, actions) = conn.call(a_call(name), NOW, |posting| {
+                let (result, actions) = conn.call(&a_call(name), NOW, |posting| {
                     posts += 1;
                     let mut mad = [0; MAD];
                     posting.message.write(&mut mad).unwrap();
@@ -228,7 +228,7 @@ fn too_long() {
 /// Calls, and returns what was posted.
 fn posted(conn: &mut C, c: Call<'_, Rt>) -> (u8, Agent, Policy, [u8; MAD]) {
     let mut out = None;
-    let (result, _) = conn.call(c, NOW, |posting| {
+    let (result, _) = conn.call(&c, NOW, |posting| {
         let mut mad = [0; MAD];
         posting.message.write(&mut mad).unwrap();
         out = Some((posting.to.0, posting.agent, posting.policy, mad));

@@ -7,4 +7,5 @@ mod flow;
 mod ioctl;
 mod key;
 mod post;
+mod quick;
 mod write;

@@ -50,11 +50,11 @@ impl World<'_> {
         let index = usize::from(node);
         let mut conn = self.nodes[index].slots[slot as usize].conn;
         let before = conn;
-        let (result, actions) = conn.call(call, now, |p| {
+        let (result, actions) = conn.call(&call, now, |p| {
             if fails {
                 return Err(());
             }
-            posting = Some((self.put(&p.message, p.to.from, p.to.to), p.policy, p.to.to));
+            posting = Some((self.put(p.message, p.to.from, p.to.to), p.policy, p.to.to));
             Ok(())
         });
         match result {
