@@ -33,7 +33,6 @@ use crate::proto::queue::Backlog;
 use crate::proto::Wrong;
 use crate::query;
 use crate::query::Answer;
-use core::mem;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNode;
@@ -416,17 +415,11 @@ fn migrate(to: &Arc<File>, from: &Arc<File>, id: u32) -> Result<u32> {
     let context = Context::find(from, id)?;
     context.with_cm(|cm| {
         let cm = cm.lock();
-        let mut place = context.place.lock();
-        let mine = Arc::ptr_eq(&place.file, from);
-        match place.life.find(mine) {
-            Ok(()) => {}
-            Err(Lost::None | Lost::Foreign | Lost::Closing) => return Err(ENOENT),
-        }
-        let was = mem::replace(&mut place.file, to.clone());
-        drop(place);
-        let reported = to.receive(&context, from.give(&context));
+        let moving = from.give(&context, to).map_err(|lost| match lost {
+            Lost::None | Lost::Foreign | Lost::Closing => ENOENT,
+        })?;
+        let reported = to.receive(&context, moving);
         drop(cm);
-        drop(was);
         Ok(reported)
     })
 }

@@ -110,7 +110,7 @@ pub(crate) struct Queue {
 
 /// Where a context is.
 pub(crate) struct Place {
-    /// Changed under the handler lock, before the context is taken out of the old file.
+    /// Changed under the lock of the old file, and that of the identifier.
     pub(crate) file: Arc<File>,
     pub(crate) life: Life,
 }

@@ -19,6 +19,7 @@ use crate::context::Queue;
 use crate::proto::joins;
 use crate::proto::joins::Joined;
 use crate::proto::life::Life;
+use crate::proto::life::Lost;
 use crate::proto::queue::WRITTEN;
 use crate::Shared;
 use core::mem;
@@ -29,6 +30,7 @@ use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNode;
+use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::Mutex;
@@ -79,11 +81,9 @@ impl Inner {
 
     /// Takes a context out of the queue.
     fn unindex(&mut self, queue: &mut Queue) {
-        if let Some(node) = queue
-            .key
-            .take()
-            .and_then(|key| self.ready.remove_node(&key))
-        {
+        let Some(key) = queue.key else { return };
+        if let Some(node) = self.ready.remove_node(&key) {
+            queue.key = None;
             queue.spare = Some(node.into_reservation());
         }
     }
@@ -179,12 +179,15 @@ pub(crate) enum NotQueued {
 /// What a context takes along when it moves to another file.
 pub(crate) struct Moving {
     own: Option<RBTreeNode<u32, Arc<Context>>>,
+    /// Without it, no event puts the context into a queue: of a listener, events may occur meanwhile.
+    spare: Option<RBTreeNodeReservation<u64, Arc<Context>>>,
     written: u32,
+    was: Arc<File>,
 }
 
 impl File {
-    /// Returns whether a context has not moved; the lock of this file is held. A move sets the
-    /// file first, and then takes the context out of the old one under its lock.
+    /// Returns whether a context has not moved; the lock of this file is held, under which it would
+    /// move to another.
     fn has(&self, context: &Context) -> bool {
         core::ptr::eq(&*context.place.lock().file, self)
     }
@@ -346,16 +349,28 @@ impl File {
         join
     }
 
-    /// Takes a context that moves to another file. The queue is empty for the program meanwhile.
-    pub(crate) fn give(&self, context: &Arc<Context>) -> Moving {
+    /// Takes a context out of this file, which moves it to another. The queue is empty for programs
+    /// until that one [receives](Self::receive) it. The caller has its identifier locked.
+    ///
+    /// # Errors
+    ///
+    /// Why this file does not find the context.
+    pub(crate) fn give(&self, context: &Arc<Context>, to: &Arc<File>) -> Result<Moving, Lost> {
         let mut inner = self.inner.lock();
+        let mut place = context.place.lock();
+        let mine = core::ptr::eq(&*place.file, self);
+        place.life.find(mine)?;
+        let was = mem::replace(&mut place.file, to.clone());
+        drop(place);
         let mut queue = context.queue.lock();
         inner.unindex(&mut queue);
         inner.written = inner.written.saturating_sub(queue.written);
-        Moving {
-            written: queue.written,
+        Ok(Moving {
             own: inner.contexts.remove_node(&context.id),
-        }
+            spare: queue.spare.take(),
+            written: queue.written,
+            was,
+        })
     }
 
     /// Takes over a context. Returns the number of events that the program has read.
@@ -363,6 +378,7 @@ impl File {
         let mut inner = self.inner.lock();
         let mut queue = context.queue.lock();
         inner.written = inner.written.saturating_add(moving.written);
+        queue.spare = moving.spare;
         if let Some(own) = moving.own {
             let _ = inner.contexts.insert(own);
         }
@@ -370,6 +386,7 @@ impl File {
         let reported = queue.reported;
         drop(queue);
         drop(inner);
+        drop(moving.was);
         self.readers.wake();
         reported
     }
