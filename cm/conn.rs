@@ -204,7 +204,7 @@ pub(crate) struct Entered<'a> {
 
 impl Entered<'_> {
     /// Shows what has changed, runs the work item if it is needed, and unlocks.
-    fn leave(mut self) {
+    pub(crate) fn leave(mut self) {
         self.conn.show(&self.state);
         self.conn.schedule(&mut self.state);
     }
@@ -617,6 +617,7 @@ impl Conn {
         let state = &mut *entered.state;
         // Without memory the message is lost; the peer repeats it.
         if state.gone || state.events.reserve(SPARE + 1, GFP_KERNEL).is_err() {
+            entered.leave();
             return None;
         }
         let mut actions = step(state);

@@ -350,10 +350,13 @@ fn request<'a>(
         (Claim::Granted, _) => {}
         (_, Some(holder)) if Arc::ptr_eq(&holder, conn) => return Err(ENOMEM),
         (Claim::SameId, Some(holder)) => {
-            // A duplicate has no event.
-            holder.receive(port, mad, message, |state| {
+            let entered = holder.receive(port, mad, message, |state| {
                 state.engine.duplicate_req(message, &source)
             });
+            // A duplicate has no event.
+            if let Some((entered, _)) = entered {
+                entered.leave();
+            }
             return Ok(None);
         }
         (Claim::SameQpn, Some(holder)) => {

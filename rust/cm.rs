@@ -41,6 +41,7 @@ mod locked;
 pub use self::event::What;
 pub use self::locked::Locked;
 
+use self::later::End;
 use self::later::EndLater;
 
 use core::marker::PhantomData;
@@ -126,8 +127,11 @@ pub trait CmUser: Sized + Send + Sync + 'static {
     /// Returns [`resident!()`](crate::resident): the handlers are the module's code.
     fn resident() -> Resident;
 
+    /// What [`event`](Self::event) returns: [`After`], or `()` if identifiers stay after each event.
+    type After: Outcome<Self>;
+
     /// Handles an event that is not a connection request.
-    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>) -> After<Self>;
+    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>) -> Self::After;
 
     /// Handles a connection request that the listener `this` has got. May run concurrently for a
     /// listener, and without its handler lock.
@@ -145,6 +149,40 @@ pub enum After<U: CmUser> {
     /// It is dropped by a work item, and so is its queue pair, which must not wait for the end of a
     /// connection in a handler. Meanwhile further events may come.
     Destroy(CmId<U>),
+}
+
+/// What becomes of identifiers after their events.
+pub trait Outcome<U: CmUser>: outcome::Sealed {
+    /// Whether they may be dropped then. What that takes is allocated with each of them.
+    const MAY_DESTROY: bool;
+
+    /// Returns the identifier that is to be dropped.
+    fn destroyed(self) -> Option<CmId<U>>;
+}
+
+impl<U: CmUser> Outcome<U> for () {
+    const MAY_DESTROY: bool = false;
+
+    fn destroyed(self) -> Option<CmId<U>> {
+        None
+    }
+}
+
+impl<U: CmUser> Outcome<U> for After<U> {
+    const MAY_DESTROY: bool = true;
+
+    fn destroyed(self) -> Option<CmId<U>> {
+        match self {
+            Self::Keep => None,
+            Self::Destroy(id) => Some(id),
+        }
+    }
+}
+
+mod outcome {
+    pub trait Sealed {}
+    impl Sealed for () {}
+    impl<U: super::CmUser> Sealed for super::After<U> {}
 }
 
 /// Parameters of an event.
@@ -227,14 +265,21 @@ pub enum Refusal {
 
 impl<'a, U: CmUser> Request<'a, U> {
     /// Takes the identifier. Its events go to `user`.
-    pub fn take(self, user: Arc<U>) -> (CmId<U>, Answered<'a>) {
+    ///
+    /// # Errors
+    ///
+    /// The answer that rejects, without memory. None, if identifiers of `U` stay after each event.
+    pub fn take(self, user: Arc<U>) -> Result<(CmId<U>, Answered<'a>), Answered<'a>> {
+        let Ok(end) = EndLater::for_id() else {
+            return Err(self.refuse(Refusal::Reject));
+        };
         // SAFETY: The identifier exists during the handler, whose request this is.
         let id = unsafe { Id::view(self.id.as_ptr()) };
         id.set_context(Arc::as_ptr(&user).cast_mut().cast());
         // SAFETY: The handler returns 0 (`Answered`), so the identifier is ours, with the handler of
         // the listener, and the context that was just set. It is new.
-        let taken = unsafe { CmId::own(self.id, user) };
-        (taken, Answered(0, PhantomData))
+        let taken = unsafe { CmId::own(self.id, user, end) };
+        Ok((taken, Answered(0, PhantomData)))
     }
 
     /// Refuses the connection.
@@ -258,8 +303,8 @@ pub struct CmId<U: CmUser> {
     // Dropped first: the connection manager uses what follows.
     handle: Handle,
     qp: Option<Arc<dyn Send + Sync>>,
-    /// For [`After::Destroy`].
-    end: Option<Pin<KBox<EndLater<U>>>>,
+    /// For [`After::Destroy`], if its user may return that.
+    end: End<U>,
     _user: Arc<U>,
     /// The handler is the module's code.
     _resident: Resident,
@@ -339,6 +384,7 @@ impl<U: CmUser> CmId<U> {
     ///
     /// `ENOMEM`.
     pub fn create_for_program(user: Arc<U>, space: u32, qp_type: u32) -> Result<Self> {
+        let end = EndLater::for_id()?;
         // SAFETY: The context stays as long as the identifier (`_user`); `handler` expects it.
         unsafe {
             let raw = bindings::rdma_create_user_id(
@@ -347,7 +393,7 @@ impl<U: CmUser> CmId<U> {
                 space,
                 qp_type,
             );
-            Self::made(raw, user)
+            Self::made(raw, user, end)
         }
     }
 
@@ -360,10 +406,10 @@ impl<U: CmUser> CmId<U> {
     /// # Safety
     ///
     /// As for [`own`](Self::own), unless `raw` is an error.
-    unsafe fn made(raw: *mut bindings::rdma_cm_id, user: Arc<U>) -> Result<Self> {
+    unsafe fn made(raw: *mut bindings::rdma_cm_id, user: Arc<U>, end: End<U>) -> Result<Self> {
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
         // SAFETY: Contract of this function.
-        Ok(unsafe { Self::own(raw, user) })
+        Ok(unsafe { Self::own(raw, user, end) })
     }
 
     /// Takes over an identifier.
@@ -372,12 +418,12 @@ impl<U: CmUser> CmId<U> {
     ///
     /// Nobody else owns it. It has [`handler`] of `U` as its handler, the address of `user` as its
     /// context, and no queue pair.
-    unsafe fn own(raw: NonNull<bindings::rdma_cm_id>, user: Arc<U>) -> Self {
+    unsafe fn own(raw: NonNull<bindings::rdma_cm_id>, user: Arc<U>, end: End<U>) -> Self {
         // INVARIANT: Contract of this function.
         Self {
             handle: Handle(raw),
             qp: None,
-            end: None,
+            end,
             _user: user,
             _resident: U::resident(),
         }
@@ -715,9 +761,8 @@ unsafe extern "C" fn handler<U: CmUser>(
         };
         return U::request(user, request, &told).0;
     }
-    match U::event(user, &told) {
-        After::Keep => {}
-        After::Destroy(id) => later::drop_later(id),
+    if let Some(id) = U::event(user, &told).destroyed() {
+        later::drop_later(id);
     }
     0
 }

@@ -230,6 +230,11 @@ impl<V: View> Locked<'_, V> {
         NonNull::new(was.cast())
     }
 
+    /// Frees the number of an object, if that is present. Returns whether it was.
+    pub fn take_out(&mut self, id: u32, object: &V) -> bool {
+        self.exchange(id, stored(object), ptr::null_mut()) == stored(object)
+    }
+
     /// Replaces a present entry, which needs no memory. Returns what a lookup would have found.
     fn exchange(&mut self, id: u32, old: *mut c_void, new: *mut c_void) -> *mut c_void {
         // SAFETY: The lock is held. If `old` is present so is the slot, and nothing is allocated.
@@ -447,6 +452,11 @@ impl<V: View, T> IdLocked<'_, V, T> {
     /// See [`Locked::erase`].
     pub fn erase(&mut self, id: u32) -> Option<NonNull<V>> {
         self.locked.erase(id)
+    }
+
+    /// See [`Locked::take_out`].
+    pub fn take_out(&mut self, id: u32, object: &V) -> bool {
+        self.locked.take_out(id, object)
     }
 
     /// See [`Locked::hide`].

@@ -27,7 +27,6 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use rdma::bindings;
-use rdma::cm::After;
 use rdma::cm::Answered;
 use rdma::cm::CmEvent;
 use rdma::cm::CmUser;
@@ -159,7 +158,13 @@ fn request<'r>(
         listener.queue.lock().backlog.give();
         return request.refuse(Refusal::Silent);
     };
-    let (id, answered) = request.take(context.clone());
+    let (id, answered) = match request.take(context.clone()) {
+        Ok(taken) => taken,
+        Err(answered) => {
+            listener.queue.lock().backlog.give();
+            return answered;
+        }
+    };
     *cm = Some(id);
     drop(cm);
     File::push_request(listener, &context, node, event, || {
@@ -174,7 +179,9 @@ impl CmUser for Context {
         rdma::resident!()
     }
 
-    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>) -> After<Self> {
+    type After = ();
+
+    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>) {
         let context: Arc<Context> = this.into();
         if event.kind() == bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDRINFO_RESOLVED {
             context.has_services.store(true, Relaxed);
@@ -189,7 +196,6 @@ impl CmUser for Context {
         if event.kind() == bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL {
             context.close_later();
         }
-        After::Keep
     }
 
     fn request<'a>(

@@ -12,7 +12,6 @@ use super::CmEvent;
 use super::CmId;
 use super::CmUser;
 use super::ConnParam;
-use super::Refusal;
 use super::Request;
 use crate::bindings;
 use crate::edge::View;
@@ -35,7 +34,7 @@ impl<U: CmUser> CmId<U> {
     ///
     /// `ENOMEM`.
     pub fn create(user: Arc<U>, net: &CountedNet, name: &'static CStr) -> Result<Self> {
-        let end = EndLater::new()?;
+        let end = EndLater::for_id()?;
         // SAFETY: The context stays as long as the identifier (`_user`); `handler` expects it. The
         // namespace exists, and the identifier takes a reference; the name is constant.
         unsafe {
@@ -47,9 +46,7 @@ impl<U: CmUser> CmId<U> {
                 bindings::ib_qp_type_IB_QPT_RC,
                 name.as_char_ptr(),
             );
-            let mut id = Self::made(raw, user)?;
-            id.end = Some(end);
-            Ok(id)
+            Self::made(raw, user, end)
         }
     }
 
@@ -118,11 +115,7 @@ impl<'a, U: CmUser> Request<'a, U> {
         prepare: impl FnOnce(&mut CmId<U>) -> Result,
     ) -> Result<(CmId<U>, Answered<'a>), Answered<'a>> {
         let place = self.id;
-        let Ok(end) = EndLater::new() else {
-            return Err(self.refuse(Refusal::Reject));
-        };
-        let (mut id, answered) = self.take(user);
-        id.end = Some(end);
+        let (mut id, answered) = self.take(user)?;
         let done = prepare(&mut id).and_then(|()| {
             // SAFETY: The connection manager holds the handler lock of the request's identifier
             // while it calls the handler, whose request this was. If `prepare` has put another one

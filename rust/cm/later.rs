@@ -9,12 +9,16 @@
 
 use super::CmId;
 use super::CmUser;
+use super::Outcome;
 use crate::workqueue::system_dfl;
 use kernel::impl_has_work;
 use kernel::new_work;
 use kernel::prelude::*;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
+
+/// What dropping an identifier later takes; `None` if it stays after each of its events.
+pub(super) type End<U> = Option<Pin<KBox<EndLater<U>>>>;
 
 /// A work item that drops an identifier.
 #[pin_data]
@@ -29,17 +33,20 @@ impl_has_work! {
 }
 
 impl<U: CmUser> EndLater<U> {
-    /// Creates one, without an identifier yet.
+    /// Creates what an identifier of `U` needs.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<Pin<KBox<Self>>> {
+    pub(super) fn for_id() -> Result<End<U>> {
+        if !U::After::MAY_DESTROY {
+            return Ok(None);
+        }
         let later = pin_init!(Self {
             work <- new_work!("EndLater::work"),
             id: None,
         });
-        KBox::pin_init(later, GFP_KERNEL)
+        Ok(Some(KBox::pin_init(later, GFP_KERNEL)?))
     }
 }
 
@@ -59,18 +66,13 @@ impl<U: CmUser> WorkItem for EndLater<U> {
 
 /// Drops an identifier by a work item. For its handler.
 pub(super) fn drop_later<U: CmUser>(mut id: CmId<U>) {
-    let later = match id.end.take() {
-        Some(later) => Ok(later),
-        // It was not made for a kernel consumer.
-        None => EndLater::new(),
-    };
-    match later {
-        Ok(mut later) => {
+    match id.end.take() {
+        Some(mut later) => {
             *later.as_mut().project().id = Some(id);
             system_dfl().enqueue(later);
         }
-        Err(_) => {
-            // It stays, and the module with it.
+        None => {
+            // Its user has no way to return it. It stays, and the module with it.
             kernel::warn_on!(true);
             core::mem::forget(id);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers every module may need: locks, counts, bottom halves, work queues, memory. */
 #include <linux/bottom_half.h>
+#include <linux/build_bug.h>
 #include <linux/crc32.h>
 #include <linux/fs.h>
 #include <linux/list.h>
@@ -32,6 +33,8 @@ void rdma_helper_cond_resched(void)
 
 void rdma_helper_synchronize_rcu_tasks(void)
 {
+	/* Without it the kernel waits for less: not for tasks that were preempted. */
+	BUILD_BUG_ON(IS_ENABLED(CONFIG_PREEMPTION) && !IS_ENABLED(CONFIG_TASKS_RCU));
 	synchronize_rcu_tasks();
 }
 

@@ -382,6 +382,8 @@ impl CmUser for Peer {
         rdma::resident!()
     }
 
+    type After = After<Self>;
+
     fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>) -> After<Self> {
         let Err(error) = this.step(event) else {
             return After::Keep;

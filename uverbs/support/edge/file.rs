@@ -192,13 +192,12 @@ pub(crate) fn publish(file: &UFile, handle: HandleRef) {
 /// Takes a handle out of the table, with the table's reference. Warns if it is not in it.
 pub(crate) fn unpublish(file: &UFile, handle: &Uobject) -> Option<HandleRef> {
     let number = number(handle);
-    let found = file.idr().lock().erase(number);
-    if kernel::warn_on!(found != Some(NonNull::from(handle))) {
-        // Of another one the table's reference is lost.
+    let found = file.idr().lock().take_out(number, handle);
+    if kernel::warn_on!(!found) {
         return None;
     }
-    // SAFETY: `publish` gave the table a reference, which it gives up here.
-    found.map(|handle| unsafe { HandleRef::from_raw(handle) })
+    // SAFETY: `publish` gave the table a reference, which it has given up.
+    Some(unsafe { HandleRef::from_raw(NonNull::from(handle)) })
 }
 
 /// Exchanges the numbers of a handle in the table and one that has a reserved number. The handle in

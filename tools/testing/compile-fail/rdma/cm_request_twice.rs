@@ -13,12 +13,16 @@ use rdma::cm::Request;
 /// Takes one half of the requests.
 pub fn half<'a, U: CmUser>(request: Request<'a, U>, user: Arc<U>, even: bool) -> Answered<'a> {
     #[cfg(wrong)]
-    drop(request.take(user));
+    drop(request.take(user).is_ok());
     #[cfg(not(wrong))]
     if even {
-        let (id, answered) = request.take(user);
-        drop(id);
-        return answered;
+        return match request.take(user) {
+            Ok((id, answered)) => {
+                drop(id);
+                answered
+            }
+            Err(answered) => answered,
+        };
     }
     let _ = even;
     request.refuse(Refusal::Reject)
