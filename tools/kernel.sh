@@ -39,6 +39,16 @@ fragment() {
 }
 
 name_of() {
+    local folder
+    case $1 in
+    patched | patched-y)
+        folder=$(name_of_any patched) || exit
+        [ "$1" = patched ] && echo "$folder-m" || echo "$folder-y"
+        ;;
+    *) name_of_any "$1" ;;
+    esac
+}
+name_of_any() {
     local src
     src=$(source_name) || exit # -e does not reach into a command's arguments
     echo "kernel-$1-$(key "$RECIPE" "$src" "$(fragment "$1")" "$(debian_version rustc clang-19 lld-19 bindgen gcc-14)")"

@@ -3,18 +3,21 @@
 #
 # Part of kernel.sh: the kernels patched and patched-y, of a source to which the series of make
 # patches was applied; all modules that we have are in Rust, loadable or built in. The configuration
-# is that of fast, without mlx5 and hfi1, with overflow checks. The kernel's folder and the patched
-# copy of the source stay in the cache with their object files: when the series changes, the folder
-# keeps its name, and what depends on the change is built again.
+# is that of fast, without mlx5 and hfi1, with overflow checks. Both are built in one folder, which
+# stays in the cache with its object files, as does the patched copy of the source: when the series or
+# the configuration changes, what depends on the change is built again. What the guest and test
+# modules need of a kernel is copied from there to a folder of its own.
 #
 # EACH_PATCH=1 makes kernel.sh compile drivers/infiniband after each patch, whatever the cache
 # has, before it builds the kernel. The seconds are in the log NAME.each. COMPILE_ONLY=1 compiles that
 # folder after the last patch, and builds no kernel.
 
+# The folder in which both are built.
+patched_work() { name_of_any patched; }
 # The patched copy of the source.
 patched_source() { local src; src=$(source_name) || exit; echo "linux/patched-$(key "$src")"; }
-# kernel.sh --has patched: the cache has the kernel's folder, of this series or another.
-patched_is_there() { done_with "$(patched_source)" && [ -e "$CACHE/$(name_of "$1")/vmlinux" ]; }
+# kernel.sh --has patched: the cache has that folder, with a kernel of this series or another.
+patched_is_there() { done_with "$(patched_source)" && [ -e "$CACHE/$(patched_work)/vmlinux" ]; }
 # The kernel is in the cache, of the series that this tree makes.
 patched_is_done() { # NAME
     done_with "$1" && [ "$(cat "$CACHE/$1/series" 2>/dev/null)" = "$("$TOP/tools/patches.sh" --inputs)" ]
@@ -52,46 +55,37 @@ am_copy() { # COPY
     done
 }
 
-patched_make() { # NAME TARGET...
-    local name=$1
-    shift
-    in_builder nice -n 10 make -C "/c/$(patched_source)" O="/c/$name" ARCH=x86_64 LLVM=$LLVM_PREFIX -j"${JOBS:-$(nproc)}" "$@"
+patched_make() { # TARGET...
+    in_builder nice -n 10 make -C "/c/$(patched_source)" O="/c/$(patched_work)" ARCH=x86_64 LLVM=$LLVM_PREFIX -j"${JOBS:-$(nproc)}" "$@"
 }
-patched_configure() { # NAME
-    patched_make "$1" KCONFIG_ALLCONFIG="/c/$1/wanted.config" allnoconfig
-}
-# after_patch NAME NUMBER: the folder of the subsystem compiles, with the modules there are.
+patched_configure() { patched_make KCONFIG_ALLCONFIG="/c/$(patched_work)/wanted.config" allnoconfig; }
+# after_patch NUMBER: the folder of the subsystem compiles, with the modules there are.
 after_patch() {
-    patched_configure "$1" && patched_make "$1" prepare drivers/infiniband/ || return
+    patched_configure && patched_make prepare drivers/infiniband/ || return
     # The first two patches and the last one have no module.
-    local modules=$(($2 < 3 ? 0 : $2 - 2)) chosen
+    local modules=$(($1 < 3 ? 0 : $1 - 2)) chosen
     [ "$modules" -le 9 ] || modules=9
-    chosen=$(grep -cE '^CONFIG_[A-Z_]*_RUST=y' <(grep -v INFINIBAND_RUST "$CACHE/$1/.config") || :)
+    chosen=$(grep -cxFf <(grep '_RUST=y' "$TOP/tools/kernel/patched.config") "$CACHE/$(patched_work)/.config" || :)
     [ "$chosen" = $modules ] || { echo "error: $chosen modules are in Rust, not $modules"; return 1; }
 }
 
 build_patched() { # KERNEL NAME
-    local kernel=$1 name=$2 log=$CACHE/$2.log start=$SECONDS src copy patch number=0 since pulse lost
+    local kernel=$1 name=$2 log=$CACHE/$2.log start=$SECONDS src copy work patch number=0 since pulse lost inputs
     src=$(source_name)
     copy=$(patched_source)
+    work=$(patched_work)
     unpack "$src"
-    need_space 6 "a kernel build"
+    need_space 8 "a kernel build"
+    inputs=$("$TOP/tools/patches.sh" --inputs)
     VERSION=7.2 "$TOP/tools/patches.sh"
-    rm -f "$CACHE/$name.ok"
     if ! done_with "$copy"; then
-        say "a copy of the source, to be patched"
+        say "a copy of the source, to be patched: a minute"
         rm -rf --one-file-system "${CACHE:?}/$copy"
         cp -a "$CACHE/$src" "$CACHE/$copy"
         publish "$copy"
     fi
-    # Object files that do not depend on what differs are the same.
-    if [ "$kernel" = patched-y ] && [ ! -e "$CACHE/$name" ] && done_with "$(name_of patched)"; then
-        cp -a "$CACHE/$(name_of patched)" "$CACHE/$name.tmp"
-        rm -rf --one-file-system "$CACHE/$name.tmp/mods" "$CACHE/$name.tmp/series"
-        mv "$CACHE/$name.tmp" "$CACHE/$name"
-    fi
-    mkdir -p "$CACHE/$name"
-    fragment "$kernel" >"$CACHE/$name/wanted.config"
+    mkdir -p "$CACHE/$work"
+    fragment "$kernel" >"$CACHE/$work/wanted.config"
     : >"$log"
     heartbeat "$log" "$kernel" "${expected[$kernel]}" &
     pulse=$!
@@ -104,26 +98,33 @@ build_patched() { # KERNEL NAME
         am am -q "$patch" >>"$log" 2>&1 || failed "git am refused $(basename "$patch")" "$log" "see the lines above"
         [ -n "${EACH_PATCH:-}" ] || continue
         am_copy "$CACHE/$copy"
-        after_patch "$name" $number >>"$log" 2>&1 </dev/null ||
+        after_patch $number >>"$log" 2>&1 </dev/null ||
             failed "the kernel does not build after $(basename "$patch")" "$log" "see the lines above"
         echo "$((SECONDS - since)) $(basename "$patch")" >>"$CACHE/$name.each"
     done
     am_copy "$CACHE/$copy"
     rm -rf --one-file-system "$BUILD/am"
     if [ -n "${COMPILE_ONLY:-}" ]; then
-        after_patch "$name" $number >>"$log" 2>&1 </dev/null || failed "the patched kernel does not compile" "$log" "see the lines above"
+        after_patch $number >>"$log" 2>&1 </dev/null || failed "the patched kernel does not compile" "$log" "see the lines above"
+        kill $pulse 2>/dev/null || :
         say "drivers/infiniband compiled in the patched source, in $(minutes $((SECONDS - start)))"
         return
     fi
-    patched_configure "$name" >>"$log" 2>&1 </dev/null || failed "the kernel could not be configured" "$log" "see the lines above"
-    lost=$(missing "$CACHE/$name/wanted.config" "$CACHE/$name/.config")
+    patched_configure >>"$log" 2>&1 </dev/null || failed "the kernel could not be configured" "$log" "see the lines above"
+    lost=$(missing "$CACHE/$work/wanted.config" "$CACHE/$work/.config")
     # shellcheck disable=SC2086
     [ -z "$lost" ] || die "this source does not take: $(echo $lost)" "mend tools/kernel/*.config"
-    patched_make "$name" all >>"$log" 2>&1 </dev/null || failed "kernel $kernel did not build" "$log" "see the lines above; make again resumes"
+    patched_make all >>"$log" 2>&1 </dev/null || failed "kernel $kernel did not build" "$log" "see the lines above; make again resumes"
     kill $pulse 2>/dev/null || :
-    rm -rf --one-file-system "$CACHE/$name/mods"
-    install_modules "$name" x86_64
-    "$TOP/tools/patches.sh" --inputs >"$CACHE/$name/series"
+    rm -rf --one-file-system "$CACHE/$work/mods" "${CACHE:?}/$name" "$CACHE/$name.ok"
+    install_modules "$work" x86_64
+    # Object files are of use in the first folder only.
+    mkdir "$CACHE/$name"
+    (cd "$CACHE/$work" && find . \( -path ./scripts -o -path ./tools -o -path ./rust -o -path ./mods \) -print0 -prune -o \
+        -type f \( -name '*.o' -o -name '*.a' -o -name '*.ko' -o -name '.*.cmd' -o -name 'vmlinux*' -o -name '.tmp_vmlinux*' \) -prune -o ! -type d -print0 |
+        xargs -0 cp -a --parents -t "$CACHE/$name")
+    find "$CACHE/$work" -name module-common.o -printf '%P\n' | (cd "$CACHE/$work" && xargs -r cp -a --parents -t "$CACHE/$name")
+    echo "$inputs" >"$CACHE/$name/series"
     publish "$name"
     say "kernel $kernel built in $(minutes $((SECONDS - start)))"
 }
@@ -132,8 +133,8 @@ build_patched() { # KERNEL NAME
 make_patched() {
     local name
     name=$(name_of "$1")
-    [ -z "${EACH_PATCH:-}" ] && patched_is_done "$name" && return
+    [ -z "${EACH_PATCH:-}${COMPILE_ONLY:-}" ] && patched_is_done "$name" && return
     lock kernel-patched
-    [ -z "${EACH_PATCH:-}" ] && patched_is_done "$name" && return
+    [ -z "${EACH_PATCH:-}${COMPILE_ONLY:-}" ] && patched_is_done "$name" && return
     build_patched "$1" "$name"
 }
