@@ -10,9 +10,9 @@ OUT    ?= build/guest
 ifeq ($(ARCH),um)
 override KERNEL := um
 endif
-export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK VERBS CM
+export KERNEL VERSION STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK VERBS CM
 
-.PHONY: help run test fuzz miri mutants bench shell guest modules kernel setup check panics fmt doc deb install uninstall clean distclean
+.PHONY: help run test fuzz miri mutants bench shell guest modules kernel setup check panics fmt doc deb patches install uninstall clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,10 +29,11 @@ help:
 	@echo "make check      formatting, lints, house rules      make fmt   format      make doc   Rust documentation"
 	@echo "make panics     functions that panic, in modules with overflow checks: none but the known ones"
 	@echo "make deb        the package rust-rdma-dkms, in build/deb; KERNEL=stock: and one of compiled modules"
+	@echo "make patches    a series for git am that adds our modules to the kernel's source, in build/patches-7.2 (VERSION=7.3)"
 	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
 	@echo "make clean      remove build/        make distclean   remove the cache as well"
 	@echo
-	@echo "KERNEL=fast|um|lockdep|kcsan|stock|stock-7.3|debug   stock is the distribution's kernel; debug is um, then lockdep; ARCH=um is KERNEL=um"
+	@echo "KERNEL=fast|um|lockdep|kcsan|stock|stock-7.3|patched|patched-y|debug   stock is the distribution's kernel; patched has our modules in its source, patched-y built in; debug is um, then lockdep; ARCH=um is KERNEL=um"
 	@echo "STACK=rust|c|LIST   all of ours, none, or only the listed modules (STACK1=, STACK2= per node)"
 	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. DURATION=SECONDS makes T=46* or T=80* last so long, SEED= repeats them. MIRROR=, LINUX_TARBALL=, JOBS="
 	@echo "cache: $${XDG_CACHE_HOME:-$$HOME/.cache}/rust-rdma"
@@ -70,6 +71,8 @@ doc:
 	@tools/doc.sh
 deb:
 	@tools/deb.sh
+patches:
+	@tools/patches.sh
 install uninstall:
 	@tools/install.sh $@
 clean distclean:

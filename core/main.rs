@@ -69,7 +69,9 @@ use kernel::prelude::*;
 
 rdma::resident_module! { struct Main(IbCore); }
 
-module! {
+rdma::module_at! {
+    // Before modules that register clients or devices, of which some are linked earlier.
+    level: 5,
     type: Main,
     name: "ib_core",
     authors: ["The rust-rdma authors"],

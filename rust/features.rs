@@ -58,6 +58,27 @@ macro_rules! this_module {
     };
 }
 
+/// Declares a module as `module!` does, with the initcall level that it has if it is built in: of
+/// `include/linux/init.h`, 6 being the level of `module!`. A kernel whose `module!` has no levels is
+/// one of which the modules are not a part, and modules that are loaded have no level.
+#[cfg(rdma_has_initcall_level)]
+#[macro_export]
+macro_rules! module_at {
+    (level: $level:literal, $($field:tt)*) => {
+        ::kernel::prelude::module! { $($field)* initcall: $level, }
+    };
+}
+/// Declares a module as `module!` does, with the initcall level that it has if it is built in: of
+/// `include/linux/init.h`, 6 being the level of `module!`. A kernel whose `module!` has no levels is
+/// one of which the modules are not a part, and modules that are loaded have no level.
+#[cfg(not(rdma_has_initcall_level))]
+#[macro_export]
+macro_rules! module_at {
+    (level: $level:literal, $($field:tt)*) => {
+        ::kernel::prelude::module! { $($field)* }
+    };
+}
+
 /// Returns the value of a module parameter, which the kernel crate returns itself or borrowed.
 pub fn param<T: Copy>(value: impl Borrow<T>) -> T {
     *value.borrow()

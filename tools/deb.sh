@@ -23,7 +23,7 @@ sources=$root/usr/src/rust-rdma-$version
 mkdir -p "$sources"
 # The modules of a user's machine: those that Kbuild includes before the ones that only test.
 mapfile -t modules < <(sed '/RDMA_TESTS/,$d' "$TOP/Kbuild" | sed -n 's|^include $(src)/\(.*/Kbuild\)$|\1|p' |
-    (cd "$TOP" && xargs sed -n 's/^obj-[^ ]* += \([a-z_0-9]*\)\.o$/\1/p'))
+    (cd "$TOP" && xargs sed -n 's/^obj-.* += \([a-z_0-9]*\)\.o$/\1/p'))
 list=${modules[*]}
 list=${list// /, }
 # All folders with Rust, but samples and tools.

@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # kernel.sh NAME: build the stock kernel NAME (fast, lockdep, um or kcsan), if it
-# is not in the cache, or fetch a distribution's (stock, stock-7.3: see stock.sh).
+# is not in the cache, or one with our modules in it (patched, patched-y: see patched.sh), or fetch a
+# distribution's (stock, stock-7.3: see stock.sh).
 # kernel.sh --name NAME prints its name in the cache, kernel.sh --source [NAME] that of
-# the source.
+# the source, which kernel.sh --unpack [NAME] only unpacks.
 # LINUX_TARBALL= gives another source than the builder root's linux-source-7.2.
 . "$(dirname "$0")/lib.sh"
 
 # Increase it when a change of the recipe below changes its result.
 RECIPE=1
 
-declare -A fragments=([fast]="base x86 fast hardware" [lockdep]="base x86 lockdep" [um]="base um" [kcsan]="base x86 kcsan")
-declare -A expected=([fast]=15 [lockdep]=16 [um]=9 [kcsan]=20)
+declare -A fragments=([fast]="base x86 fast hardware" [lockdep]="base x86 lockdep" [um]="base um" [kcsan]="base x86 kcsan"
+    [patched]="base x86 fast patched" [patched-y]="base x86 fast patched patched-y")
+declare -A expected=([fast]=15 [lockdep]=16 [um]=9 [kcsan]=20 [patched]=25 [patched-y]=10)
 
 # debian_version PACKAGE...: installed versions, from the builder root's records.
 debian_version() {
@@ -37,6 +39,16 @@ fragment() {
 }
 
 name_of() {
+    local folder
+    case $1 in
+    patched | patched-y)
+        folder=$(name_of_any patched) || exit
+        [ "$1" = patched ] && echo "$folder-m" || echo "$folder-y"
+        ;;
+    *) name_of_any "$1" ;;
+    esac
+}
+name_of_any() {
     local src
     src=$(source_name) || exit # -e does not reach into a command's arguments
     echo "kernel-$1-$(key "$RECIPE" "$src" "$(fragment "$1")" "$(debian_version rustc clang-19 lld-19 bindgen gcc-14)")"
@@ -120,7 +132,14 @@ case ${2:-} in stock | stock-*) exec "$TOP/tools/stock.sh" "$1" "$2" ;; esac
 if [ "${1:-}" = --adopt ]; then adopt=$3; shift; fi
 if [ "${1:-}" = --name ]; then name_of "$2"; exit; fi
 if [ "${1:-}" = --source ]; then source_name; exit; fi
-[ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, um, lockdep, kcsan, stock, stock-7.3 or debug (um, then lockdep)"
+if [ "${1:-}" = --has ]; then . "$TOP/tools/patched.sh"; patched_is_there "$2"; exit; fi
+if [ "${1:-}" = --unpack ]; then
+    src=$(source_name)
+    done_with "$src" || { lock kernel; unpack "$src"; }
+    exit
+fi
+[ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, um, lockdep, kcsan, stock, stock-7.3, patched, patched-y or debug (um, then lockdep)"
+case $1 in patched | patched-y) . "$TOP/tools/patched.sh"; make_patched "$1"; exit ;; esac
 name=$(name_of "$1")
 done_with "$name" && exit
 lock kernel

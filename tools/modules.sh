@@ -69,6 +69,8 @@ arch=x86_64
 mo=modules-$KERNEL
 [ -z "${OVERFLOW:-}" ] || mo=modules-overflow
 mkdir -p "$BUILD/$mo"
+# A patched kernel has our modules: only those that test are built.
+case $KERNEL in patched*) ONLY=${ONLY:-$(sed -n '/RDMA_TESTS/,$ s|^include $(src)/\(.*\)/Kbuild$|\1|p' "$TOP/Kbuild" | xargs)} ;; esac
 # Distribution kernels are built with GCC, and their vmlinux, from which type information of modules
 # is generated, is not available.
 compiler=LLVM=$LLVM_PREFIX

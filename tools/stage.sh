@@ -25,6 +25,8 @@ if [ "$stack" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
 # modules.order, not a listing of files: a module that was removed from Kbuild is not built.
 mapfile -t built < <(sed "s|^|$BUILD/modules-$kernel/|; s|\.o\$|.ko|" "$BUILD/modules-$kernel/modules.order" 2>/dev/null | sort)
 chosen=()
+# A patched kernel has our modules among its own; only those that test are added.
+case $kernel:$stack in patched*:rust) ;; patched*) die "the kernel $kernel has no modules in C that ours replace" "use STACK=rust" ;; esac
 case $stack in
 c) ;;
 rust)

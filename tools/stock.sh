@@ -149,7 +149,7 @@ initrd() {
 }
 
 name=${1:-}
-[ "$name" = --name ] || [ "$name" = --source ] || [ "$name" = --release ] || set -- --make "$name"
+[ "$name" = --name ] || [ "$name" = --source ] || [ "$name" = --release ] || [ "$name" = --unpack ] || set -- --make "$name"
 version=$(version_of "$2")
 choose "$version"
 read -r release package <"$CACHE/archive-$version"
@@ -159,6 +159,7 @@ case $1 in
 --name) echo "$name" && exit ;;
 --source) echo "$src" && exit ;;
 --release) echo "$release" && exit ;;
+--unpack) unpack "$version" "$package" && exit ;;
 esac
 done_with "$name" && exit
 lock "kernel-$2"

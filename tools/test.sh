@@ -93,6 +93,15 @@ package_tests() {
     printf '\n# ended: %s\n# seconds %s\n' "$status" $((SECONDS - start)) >>"$results"
 }
 
+# The series for the kernel's source builds two kernels, so it is tested when it is named.
+patches_tests() {
+    [ "$T" = patches ] || return 0
+    say "the series of make patches: applied, compiled, booted; two kernel builds"
+    local start=$SECONDS status=0 results=$out/host/results/patches.ktap
+    WORK=$BUILD/patches "$TOP/tools/testing/harness.sh" patches >"$results" 2>"$out/host/patches.log" </dev/null || status=$?
+    printf '\n# ended: %s\n# seconds %s\n' "$status" $((SECONDS - start)) >>"$results"
+}
+
 # group KERNEL LABEL NODES TEST...: run the tests in one boot; if the guest dies in one of them,
 # that test has failed and the remaining ones are run in another boot.
 group() {
@@ -324,7 +333,7 @@ suite() { # KERNEL
     # and two for the others, with about equal sums of limits. Not for the whole suite on a debug
     # kernel, which computes more than it waits.
     two=
-    if [[ $kernel == fast || $kernel == stock* ]] || { [ "$kernel" = lockdep ] && [ -n "$SHORT" ]; }; then two=yes; fi
+    if [[ $kernel == fast || $kernel == stock* || $kernel == patched* ]] || { [ "$kernel" = lockdep ] && [ -n "$SHORT" ]; }; then two=yes; fi
     for test in "${common[@]}"; do
         seconds=$(limit "$test")
         if [ -z "$two" ] || [ "$length" -le "$other_length" ]; then
@@ -365,16 +374,18 @@ without_guest() {
     # shellcheck disable=SC2053
     for name in host harness compile-fail; do if [[ $name == $T ]]; then echo $name; fi; done >"$out/host/expected"
     if wants_package; then echo package >>"$out/host/expected"; fi
+    if [ "$T" = patches ]; then echo patches >>"$out/host/expected"; fi
     host_tests
     harness_tests
     compile_fail_tests
     package_tests
+    patches_tests
     host_done=yes
 }
 
 mkdir -p "$out"
 lock "test-$(key "$out")"
-for kernel in host fast lockdep um kcsan stock stock-7.3; do rm -rf --one-file-system "${out:?}/$kernel"; done
+for kernel in host fast lockdep um kcsan stock stock-7.3 patched patched-y; do rm -rf --one-file-system "${out:?}/$kernel"; done
 rm -rf --one-file-system "$out/share" "$out/second-try"
 "$TOP/tools/roots.sh" guest
 mkdir -p "$out/share/tests" "$out/share/selftests"

@@ -58,7 +58,9 @@ use rdma::workqueue::OwnedQueue;
 
 rdma::resident_module! { struct Main(RxeModule) before Stock; }
 
-module! {
+rdma::module_at! {
+    // After IPv6, of which sockets are made.
+    level: 7,
     type: Main,
     name: "rdma_rxe",
     authors: ["The rust-rdma authors"],

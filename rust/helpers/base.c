@@ -21,7 +21,7 @@
 #include <linux/xarray.h>
 #include "helpers.h"
 
-#ifndef RDMA_HELPERS_INLINE
+#if defined(MODULE) && !defined(RDMA_HELPERS_INLINE)
 /* Tells a file of ours from the C module of the same name: modinfo -F rust_rdma. */
 MODULE_INFO(rust_rdma, RDMA_VERSION);
 #endif

@@ -6,6 +6,7 @@
 . ./ktap.sh
 . ./rdma.sh
 . ./kunit.sh
+. ./reports.sh
 
 if [ "$STACK" != rust ]; then
     skip "KUnit suites" "STACK=$STACK has no module with one"
@@ -53,5 +54,5 @@ for m in countdev fakeib fakeverbs; do check "$m loads" freshly $m; done
 check "all of them unload" unloaded fakeverbs fakeib countdev softpair_check softpair $kunit_modules
 # What the tree builds, and no list above names.
 known="countdev fakeib fakeverbs ib_cm ib_core ib_umad ib_uverbs ib_uverbs_support iw_cm iwstub rdma_cm rdma_echo rdma_rxe rdma_ucm softpair softpair_check $kunit_modules"
-check "no module is left out" same_words "$(basename -s .ko /lib/modules/"$(uname -r)"/updates/*.ko | xargs)" "$known"
+check "no module is left out" same_words "$(our_modules | xargs)" "$known"
 finish

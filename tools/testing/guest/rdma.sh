@@ -48,15 +48,25 @@ memory_in_use() {
 # that depends on it would disappear with a module that does not load. two_nodes compares.
 ours() { case ",$STACK," in ,rust, | *",$1,"*) ;; *) return 1 ;; esac; }
 
-# loaded_as NAME KIND: the module NAME is loaded, and is the one of KIND, "rust" or "c". As stack
-# tells them apart, which takes hundreds of processes: too slow for each test.
+# built_in NAME: the module is a part of the kernel.
+built_in() { grep -q "/$1\.ko\$" "/lib/modules/$(uname -r)/modules.builtin"; }
+
+# loaded_as NAME KIND: the module NAME is loaded, or built in, and is the one of KIND, "rust" or "c".
+# As stack tells them apart, which takes hundreds of processes: too slow for each test.
 loaded_as() {
-    local kind=c taint
-    if ! read -r taint 2>/dev/null <"/sys/module/$1/taint"; then
+    local kind=c taint modules
+    modules=/lib/modules/$(uname -r)
+    if read -r taint 2>/dev/null <"/sys/module/$1/taint"; then
+        case $taint in
+        *O*) kind=rust ;;
+        *) if grep -q "^kernel/drivers/infiniband/rust/$1\.ko:" "$modules/modules.dep"; then kind=rust; fi ;;
+        esac
+    elif grep -q "/infiniband/rust/$1\.ko\$" "$modules/modules.builtin"; then
+        kind=rust
+    elif ! built_in "$1"; then
         echo "$1 is not loaded, expected: $2"
         return 1
     fi
-    case $taint in *O*) kind=rust ;; esac
     [ $kind = "$2" ] || { echo "$1: $kind, expected: $2"; return 1; }
 }
 

@@ -41,6 +41,17 @@ races() {
         END { if (held != "") print held }' "$1"
 }
 
+# our_modules: names of the modules of ours that the guest has: in updates/, and those that a patched
+# kernel has among its own, or built in.
+our_modules() {
+    local tree
+    tree=/lib/modules/$(uname -r)
+    {
+        ls "$tree"/updates/*.ko
+        sed -nE 's#^(kernel/drivers/infiniband/rust/[^:]*\.ko)(:.*)?$#\1#p' "$tree"/modules.{dep,builtin}
+    } 2>/dev/null | sed 's#.*/##; s#\.ko$##' | tr - _
+}
+
 # looks_for_races [FILE FOLDER]: whether KCSAN is on, by its own word, and all modules of ours are
 # instrumented. A kernel without the one or modules without the other are silent.
 looks_for_races() {

@@ -15,7 +15,7 @@ mkdir -p "$share/results"
 . ./kmemleak.sh
 . ./reports.sh || exit 1
 
-staged=$(basename -s .ko -a /lib/modules/"$(uname -r)"/updates/*.ko 2>/dev/null | grep -vx '[*]' | tr - _ | paste -sd,)
+staged=$(our_modules | paste -sd,)
 guest="node=${NODE:-1} kernel=${KERNEL:-fast} stack=${STACK:-rust} staged=$staged"
 modules() { echo "# modules: $(stack | tr ' ' = | xargs)"; }
 

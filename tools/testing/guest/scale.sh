@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Debug kernels are slower: every limit in seconds is multiplied by SCALE.
 case ${KERNEL:-fast} in
-fast) SCALE=1 ;;
+fast | patched | patched-y) SCALE=1 ;;
 um | stock | stock-*) SCALE=2 ;;
 *) SCALE=6 ;;
 esac
