@@ -3,10 +3,14 @@
 # stack: print each loaded RDMA module as "name rust" or "name c". Ours are built
 # outside the kernel's tree, and the kernel itself records that for a loaded
 # module (taint O), so this cannot be fooled by a file that was not the one loaded.
-dep=/lib/modules/$(uname -r)/modules.dep
+declare -A known=()
+while read -r name; do known[$name]=yes; done < <(awk -F: '/^(updates|kernel\/drivers\/infiniband)\// {
+    sub(/.*\//, "", $1); sub(/\.ko.*/, "", $1); gsub(/-/, "_", $1); print $1 }' "/lib/modules/$(uname -r)/modules.dep")
 while read -r name _; do
-    grep -qE "^(updates|kernel/drivers/infiniband)(/[^:]*)?/${name//_/[-_]}\.ko(\.[a-z]+)?:" "$dep" || continue
-    case $(cat "/sys/module/$name/taint") in
+    [ -n "${known[$name]-}" ] || continue
+    taint=
+    read -r taint <"/sys/module/$name/taint"
+    case $taint in
     *O*) echo "$name rust" ;;
     *) echo "$name c" ;;
     esac
