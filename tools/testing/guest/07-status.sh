@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 120
+# limit: 240
 # short
 # rust-rdma-status: which modules are loaded, Rust or C, and whether modprobe would take them. It
 # reads little of each file: on a distribution's kernel, modules with debugging information have
@@ -9,17 +9,19 @@
 
 tree=/lib/modules/$(uname -r)
 short() {
-    within 20 rust-rdma-status --short >/tmp/status || return
+    within 60 rust-rdma-status --short >/tmp/status || return
     cat /tmp/status
     diff <(awk '{ print $1, $2 }' /tmp/status) <(stack) && ! grep another /tmp/status
 }
 full() {
-    within 20 rust-rdma-status >/tmp/status || return
+    within 60 rust-rdma-status >/tmp/status || return
     cat /tmp/status
     awk '$2 != "-" && NR > 1 && !/another file/ { print $1, $2 }' /tmp/status | diff - <(stack)
 }
 takes() { # MODULE KIND FOLDER
-    grep -E "^$1 +$2 +$2[^,]*, $tree/$3/(.*/)?$1\.ko" /tmp/status
+    awk -v name="$1" -v kind="$2" -v folder="$tree/$3/" '$1 == name { print }
+        $1 == name && $2 == kind && sub(/,$/, "", $(NF - 1)) && $3 ~ "^" kind && index($NF, folder) == 1 { found = 1 }
+        END { exit !found }' /tmp/status
 }
 # A file that differs from the one of modprobe in its build ID alone.
 other() { # MODULE FILE
