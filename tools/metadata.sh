@@ -15,8 +15,7 @@ unfit() { printf 'unfit: %s\n' "$*" >&2; exit 3; }
 mkdir -p "$out"
 cp "$headers/.config" "$headers/Module.symvers" "$out/"
 version=${release%%+*}
-# Debugging and type information of these objects, which are never linked, takes a third of the time.
-mk=(make -C "$source" "O=$out" ARCH=x86_64 "LOCALVERSION=${release#"$version"}" CONFIG_DEBUG_INFO= CONFIG_DEBUG_INFO_BTF=)
+mk=(make -C "$source" "O=$out" ARCH=x86_64 "LOCALVERSION=${release#"$version"}")
 # Options that the configuration got from the compiler are asked of it again.
 "${mk[@]}" olddefconfig
 options() { grep -v '^#\|CC_VERSION_TEXT' "$1/.config"; }
