@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 240
-# short
+# short: stock stock-7.3
 # rust-rdma-status: which modules are loaded, Rust or C, and whether modprobe would take them. It
 # reads little of each file: on a distribution's kernel, modules with debugging information have
 # tens of megabytes.
