@@ -3,6 +3,10 @@
 # The front door. Every target sets up what it needs in the cache (outside this
 # tree) and leaves its results under build/. The work is done by tools/*.sh.
 
+# Nobody is to wait for a kernel build before the first run.
+ifeq ($(MAKECMDGOALS),run)
+KERNEL ?= stock
+endif
 KERNEL ?= fast
 STACK  ?= rust
 T      ?= *
@@ -33,7 +37,7 @@ help:
 	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
 	@echo "make clean      remove build/        make distclean   remove the cache as well"
 	@echo
-	@echo "KERNEL=fast|um|lockdep|kcsan|stock|stock-7.3|patched|patched-y|debug   stock is the distribution's kernel; patched has our modules in its source, patched-y built in; debug is um, then lockdep; ARCH=um is KERNEL=um"
+	@echo "KERNEL=fast|um|lockdep|kcsan|stock|stock-7.3|patched|patched-y|debug   stock is the distribution's kernel, which make run takes unless told; else fast is the default; patched has our modules in its source, patched-y built in; debug is um, then lockdep; ARCH=um is KERNEL=um"
 	@echo "STACK=rust|c|LIST   all of ours, none, or only the listed modules (STACK1=, STACK2= per node)"
 	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. DURATION=SECONDS makes T=46* or T=80* last so long, SEED= repeats them. MIRROR=, LINUX_TARBALL=, JOBS="
 	@echo "cache: $${XDG_CACHE_HOME:-$$HOME/.cache}/rust-rdma"

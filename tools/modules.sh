@@ -72,9 +72,10 @@ mkdir -p "$BUILD/$mo"
 # A patched kernel has our modules: only those that test are built.
 case $KERNEL in patched*) ONLY=${ONLY:-$(sed -n '/RDMA_TESTS/,$ s|^include $(src)/\(.*\)/Kbuild$|\1|p' "$TOP/Kbuild" | xargs)} ;; esac
 # Distribution kernels are built with GCC, and their vmlinux, from which type information of modules
-# is generated, is not available.
-compiler=LLVM=$LLVM_PREFIX
-case $KERNEL in stock | stock-*) compiler=CONFIG_DEBUG_INFO_BTF_MODULES= ;; esac
+# is generated, is not available. Their modules come without debugging information, which would be
+# nine tenths of ours.
+options=("LLVM=$LLVM_PREFIX")
+case $KERNEL in stock | stock-*) options=(CONFIG_DEBUG_INFO_BTF_MODULES= CONFIG_DEBUG_INFO=) ;; esac
 in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/$mo" ARCH=$arch \
-    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
+    "${options[@]}" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"

@@ -14,4 +14,6 @@ stock | stock-*)
     ;;
 esac
 say "booting a stock Linux guest under QEMU (STACK=${STACK:-rust}, KERNEL=${KERNEL:-fast}); about a minute from here"
+# A slow machine is to come to the end as well.
+export TIMEOUT=${TIMEOUT:-900}
 exec "$TOP/tools/boot.sh" "$BUILD/run" "$TOP/tools/guest/show.sh"

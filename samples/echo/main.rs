@@ -25,6 +25,7 @@ use core::net::SocketAddr;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::client::Registered;
+use rdma::features::param;
 
 rdma::resident_module! { struct Main(EchoModule); }
 
@@ -70,7 +71,7 @@ struct EchoModule {
 
 impl kernel::Module for EchoModule {
     fn init(_: &'static ThisModule) -> Result<Self> {
-        let port = *module_parameters::port.value();
+        let port = param::<u16>(module_parameters::port.value());
         let service = Service::new()?;
         let devices = Registered::register(service.clone(), rdma::resident!())?;
         // On all addresses, of IPv4, too.
@@ -81,7 +82,7 @@ impl kernel::Module for EchoModule {
             service,
             _devices: devices,
         };
-        let address = *module_parameters::address.value();
+        let address = param::<u32>(module_parameters::address.value());
         if address != 0 {
             let server = SocketAddr::from((Ipv4Addr::from(address), port));
             module.try_out(server)?;
@@ -94,10 +95,10 @@ impl EchoModule {
     /// Sends messages to a service and checks what comes back.
     fn try_out(&self, server: SocketAddr) -> Result {
         let (count, size) = (
-            *module_parameters::count.value(),
-            *module_parameters::size.value(),
+            param::<u32>(module_parameters::count.value()),
+            param::<u32>(module_parameters::size.value()),
         );
-        let by_rdma = *module_parameters::rdma.value() != 0;
+        let by_rdma = param::<u8>(module_parameters::rdma.value()) != 0;
         let client = Peer::connect(&self.service, server, Job::new(count, size)?, by_rdma)?;
         let result = client.wait();
         client.disconnect();

@@ -6,13 +6,19 @@
 # each module once.
 modules=/lib/modules/$(uname -r)
 folder=kernel/drivers/infiniband
+declare -A known=()
+while read -r name kind; do known[$name]=$kind; done < <(awk -F: -v folder="$folder/" '
+    /^updates\// || index($1, folder) == 1 {
+        kind = index($1, folder "rust/") == 1 ? "rust" : "c"
+        sub(/.*\//, "", $1); sub(/\.ko.*/, "", $1); gsub(/-/, "_", $1); print $1, kind }' "$modules/modules.dep")
 {
     while read -r name _; do
-        file=${name//_/[-_]}
-        grep -qE "^(updates|$folder)(/[^:]*)?/$file\.ko(\.[a-z]+)?:" "$modules/modules.dep" || continue
-        case $(cat "/sys/module/$name/taint") in
+        [ -n "${known[$name]-}" ] || continue
+        taint=
+        read -r taint <"/sys/module/$name/taint"
+        case $taint in
         *O*) echo "$name rust" ;;
-        *) if grep -qE "^$folder/rust/$file\.ko(\.[a-z]+)?:" "$modules/modules.dep"; then echo "$name rust"; else echo "$name c"; fi ;;
+        *) echo "$name ${known[$name]}" ;;
         esac
     done </proc/modules
     sed -nE "s#^$folder/(rust/)?(.*/)?([^/]*)\.ko\$#\3 \1#p" "$modules/modules.builtin" |

@@ -233,7 +233,7 @@ check "boot: not one that is slow" slow
 check "boot: not one that hangs when our modules may be loaded" in_script
 
 # --- .ci/run counts the second tries of all kernels
-ci() { # SECOND-TRIES of each of the three runs
+ci() { # SECOND-TRIES of each of the runs; STATUS= is that of make setup KERNEL=stock
     local dir name n
     dir=$work/ci
     rm -rf "$dir"
@@ -242,9 +242,10 @@ ci() { # SECOND-TRIES of each of the three runs
     chmod +x "$dir/tools/ci-bench.sh"
     cp "$TOP/.ci/run" "$dir/.ci/"
     # shellcheck disable=SC2016
-    stub make 'for a; do if [ "$a" = test ]; then d=build/${TEST_DIR:-test}; mkdir -p "$d"; : >"$d/second-try"
+    stub make 'if [ "$*" = "setup KERNEL=stock" ]; then exit ${STATUS:-0}; fi
+        for a; do if [ "$a" = test ]; then d=build/${TEST_DIR:-test}; mkdir -p "$d"; : >"$d/second-try"
         n=$(cat "second.${TEST_DIR:-test}"); for i in $(seq "$n"); do echo "x/$i-${TEST_DIR:-test}" >>"$d/second-try"; done; fi; done'
-    for name in test um lockdep; do
+    for name in test um lockdep stock stock-7.3; do
         echo "${1:-0}" >"$dir/second.$name"
         shift
     done
@@ -261,8 +262,13 @@ no_count() {
     rm -rf "$work/ci/build/um"
     ! PATH=$work/stubs:$PATH bash "$work/ci/.ci/run" >"$work/log" 2>&1 </dev/null
 }
+without_stock() {
+    STATUS=1 ci 0 && [ "$(grep -c 'NOT RUN: the short path on stock,' "$work/log")" = 1 ] &&
+        [ ! -e "$work/ci/build/stock" ] && [ -e "$work/ci/build/stock-7.3" ]
+}
 check "ci: no second try" ci 0 0 0
-check "ci: four of them" ci 2 1 1
+check "ci: the distribution's kernel is not there" without_stock
+check "ci: four of them" ci 2 1 0 1
 check "ci: five are too many" too_many
 check "ci: a run that tells no number fails" no_count
 rm -f "$work/stubs/make"

@@ -53,4 +53,15 @@ run_with() { # STATUS KERNEL
 check "stock: make run takes it" prints "booted stock" run_with 0 stock
 check "stock: make run falls back to fast" prints "booted fast" run_with 3 stock
 refuse "stock: make run fails when the fetch fails" run_with 1 stock
+# What make gives to the scripts.
+cp "$TOP/Makefile" "$work/run/"
+# shellcheck disable=SC2016
+for script in run test; do
+    printf '#!/bin/bash\necho "%s ${KERNEL:-none}"\n' $script >"$work/run/tools/$script.sh"
+    chmod +x "$work/run/tools/$script.sh"
+done
+made() { env -u KERNEL -u MAKEFLAGS -u MAKELEVEL make -s -C "$work/run" "$@"; }
+check "make run takes the distribution's kernel" prints "run stock" made run
+check "make run KERNEL=fast does not" prints "run fast" made run KERNEL=fast
+check "make test takes fast" prints "test fast" made test
 rm -rf "$work/run"
