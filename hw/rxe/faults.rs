@@ -61,8 +61,7 @@ const ADVICE: u32 = 64;
 /// Users whose faults all run, if each has as many as it may: together they fill the workqueue.
 const USERS: u32 = 8;
 /// Maximum number of faults that the workqueue runs at a time.
-// CAST: a small constant.
-const MOST: u32 = bindings::wq_consts_WQ_MAX_ACTIVE as u32;
+const MOST: u32 = bindings::wq_consts_WQ_MAX_ACTIVE;
 
 /// The faults of all users.
 #[pin_data]
