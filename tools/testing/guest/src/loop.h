@@ -117,66 +117,54 @@ static inline void loop_close(struct loop *l)
 	free(l->buf);
 }
 
+/* Calls a method for which librxe has no function, with at most 8 attributes, all mandatory. An errno or 0. */
+static inline int loop_ioctl(struct ibv_context *ctx, int object, int method, const struct ib_uverbs_attr *a, int count)
+{
+	struct {
+		struct ib_uverbs_ioctl_hdr h;
+		struct ib_uverbs_attr a[8];
+	} c;
+	size_t size = count * sizeof(*a);
+
+	memset(&c, 0, sizeof(c));
+	c.h.length = sizeof(c.h) + size;
+	c.h.object_id = object;
+	c.h.method_id = method;
+	c.h.num_attrs = count;
+	c.h.driver_id = RDMA_DRIVER_RXE;
+	memcpy(c.a, a, size);
+	for (int i = 0; i < count; i++)
+		c.a[i].flags = UVERBS_ATTR_F_MANDATORY;
+	return ioctl(ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
+}
+
 /* librxe has no rereg_mr, but the kernel has. An errno or 0. */
 static inline int rereg(struct ibv_context *ctx, struct ibv_mr *mr, int flags, struct ibv_pd *pd, int access)
 {
 	struct ib_uverbs_rereg_mr in = { .mr_handle = mr->handle, .flags = flags, .access_flags = access,
 					 .pd_handle = pd ? pd->handle : 0 };
 	struct ib_uverbs_rereg_mr_resp out;
-	struct {
-		struct ib_uverbs_ioctl_hdr h;
-		struct ib_uverbs_attr a[3];
-	} c;
+	struct ib_uverbs_attr a[] = {
+		{ .attr_id = UVERBS_ATTR_WRITE_CMD, .len = 8, .data = IB_USER_VERBS_CMD_REREG_MR },
+		{ .attr_id = UVERBS_ATTR_CORE_IN, .len = sizeof(in), .data = (uintptr_t)&in },
+		{ .attr_id = UVERBS_ATTR_CORE_OUT, .len = sizeof(out), .data = (uintptr_t)&out },
+	};
 
-	memset(&c, 0, sizeof(c));
-	c.h.length = sizeof(c);
-	c.h.object_id = UVERBS_OBJECT_DEVICE;
-	c.h.method_id = UVERBS_METHOD_INVOKE_WRITE;
-	c.h.num_attrs = 3;
-	c.h.driver_id = RDMA_DRIVER_RXE;
-	for (int i = 0; i < 3; i++)
-		c.a[i].flags = UVERBS_ATTR_F_MANDATORY;
-	c.a[0].attr_id = UVERBS_ATTR_WRITE_CMD;
-	c.a[0].len = 8;
-	c.a[0].data = IB_USER_VERBS_CMD_REREG_MR;
-	c.a[1].attr_id = UVERBS_ATTR_CORE_IN;
-	c.a[1].len = sizeof(in);
-	c.a[1].data = (uintptr_t)&in;
-	c.a[2].attr_id = UVERBS_ATTR_CORE_OUT;
-	c.a[2].len = sizeof(out);
-	c.a[2].data = (uintptr_t)&out;
-	return ioctl(ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
+	return loop_ioctl(ctx, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, a, 3);
 }
 
 /* Nor has librxe advise_mr. An errno or 0. */
 static inline int loop_advise(struct loop *l, int advice, int flush, void *at, uint32_t len, uint32_t lkey)
 {
 	struct ibv_sge s = { (uintptr_t)at, len, lkey };
-	struct {
-		struct ib_uverbs_ioctl_hdr h;
-		struct ib_uverbs_attr a[4];
-	} c;
+	struct ib_uverbs_attr a[] = {
+		{ .attr_id = UVERBS_ATTR_ADVISE_MR_PD_HANDLE, .data = l->pd->handle },
+		{ .attr_id = UVERBS_ATTR_ADVISE_MR_ADVICE, .len = 8, .data = advice },
+		{ .attr_id = UVERBS_ATTR_ADVISE_MR_FLAGS, .len = 4, .data = flush ? IB_UVERBS_ADVISE_MR_FLAG_FLUSH : 0 },
+		{ .attr_id = UVERBS_ATTR_ADVISE_MR_SGE_LIST, .len = sizeof(s), .data = (uintptr_t)&s },
+	};
 
-	memset(&c, 0, sizeof(c));
-	c.h.length = sizeof(c);
-	c.h.object_id = UVERBS_OBJECT_MR;
-	c.h.method_id = UVERBS_METHOD_ADVISE_MR;
-	c.h.num_attrs = 4;
-	c.h.driver_id = RDMA_DRIVER_RXE;
-	for (int i = 0; i < 4; i++)
-		c.a[i].flags = UVERBS_ATTR_F_MANDATORY;
-	c.a[0].attr_id = UVERBS_ATTR_ADVISE_MR_PD_HANDLE;
-	c.a[0].data = l->pd->handle;
-	c.a[1].attr_id = UVERBS_ATTR_ADVISE_MR_ADVICE;
-	c.a[1].len = 8;
-	c.a[1].data = advice;
-	c.a[2].attr_id = UVERBS_ATTR_ADVISE_MR_FLAGS;
-	c.a[2].len = 4;
-	c.a[2].data = flush ? IB_UVERBS_ADVISE_MR_FLAG_FLUSH : 0;
-	c.a[3].attr_id = UVERBS_ATTR_ADVISE_MR_SGE_LIST;
-	c.a[3].len = sizeof(s);
-	c.a[3].data = (uintptr_t)&s;
-	return ioctl(l->ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
+	return loop_ioctl(l->ctx, UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, a, 4);
 }
 
 #endif

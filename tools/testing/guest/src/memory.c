@@ -372,21 +372,9 @@ static struct ibv_mr *share(struct loop *l, int fd, uint64_t offset, uint64_t le
 
 static int give_back(struct loop *l, struct ibv_mr *mr)
 {
-	struct {
-		struct ib_uverbs_ioctl_hdr h;
-		struct ib_uverbs_attr a[1];
-	} c;
+	struct ib_uverbs_attr a = { .attr_id = UVERBS_ATTR_DESTROY_MR_HANDLE, .data = mr->handle };
 
-	memset(&c, 0, sizeof(c));
-	c.h.length = sizeof(c);
-	c.h.object_id = UVERBS_OBJECT_MR;
-	c.h.method_id = UVERBS_METHOD_MR_DESTROY;
-	c.h.num_attrs = 1;
-	c.h.driver_id = RDMA_DRIVER_RXE;
-	c.a[0].attr_id = UVERBS_ATTR_DESTROY_MR_HANDLE;
-	c.a[0].flags = UVERBS_ATTR_F_MANDATORY;
-	c.a[0].data = mr->handle;
-	return ioctl(l->ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
+	return loop_ioctl(l->ctx, UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, &a, 1);
 }
 
 static void shared(struct loop *l)

@@ -9,8 +9,9 @@
  * With "leave", every other pair writes to the file and the others read from it, and the queue pairs
  * that have the file fail, are reset or are destroyed then: all requests must fail. With "owner", all
  * pairs read from the file, which another user context has: the context that reads can still fault
- * in memory of its own ("works" is printed), and advice about the file returns. With "again", all pairs write to the file, and are
- * reset and connected again then: other memory on demand can be faulted in for them.
+ * in memory of its own ("works" is printed), and advice about the file returns. With "again", all
+ * pairs write to the file, and are reset and connected again then: other memory on demand can be
+ * faulted in for them.
  */
 #include "loop.h"
 #include <fcntl.h>
