@@ -81,12 +81,12 @@ struct ib_device *rdma_helper_uverbs_ibdev_quick(struct ib_uverbs_device *dev,
 
 void *rdma_helper_srcu_read_lock_fast(struct srcu_struct *srcu)
 {
-	return (__force void *)srcu_read_lock_fast(srcu);
+	return (void *)(__force unsigned long)srcu_read_lock_fast(srcu);
 }
 
 void rdma_helper_srcu_read_unlock_fast(struct srcu_struct *srcu, void *key)
 {
-	srcu_read_unlock_fast(srcu, (__force struct srcu_ctr __percpu *)key);
+	srcu_read_unlock_fast(srcu, (__force struct srcu_ctr __percpu *)(unsigned long)key);
 }
 
 void rdma_helper_uverbs_disassociate(struct ib_uverbs_device *dev, struct srcu_struct *quick)
