@@ -11,6 +11,8 @@ if ! ours rdma_ucm; then
     finish
 fi
 
+out=/tmp/ucma
+mkdir -p $out
 kernel=/lib/modules/$(uname -r)/kernel/drivers/infiniband/core
 both=rdma_ucm
 if ours rdma_cm; then both="rdma_ucm rdma_cm"; fi
@@ -28,19 +30,19 @@ our_ucma() {
 answers() { # FILE
     # shellcheck disable=SC2086
     within 240 python3 ./ucma_answers.py 26 "$words" $states >"$1" 2>"$1.log" || { tail -n 12 "$1.log"; tail -n 3 "$1"; return 1; }
-    cp "$1" "/share/results/ucma-${1#/tmp/}.log"
+    cp "$1" "/share/results/ucma-${1#"$out"/}.log"
     [ "$(tail -n 1 "$1")" = end ]
 }
 same_answers() {
     local file
-    grep -v '^#' ucma-differences.txt | cut -f 1 | grep . >/tmp/allowed || :
-    echo '^$' >>/tmp/allowed
+    grep -v '^#' ucma-differences.txt | cut -f 1 | grep . >"$out/allowed" || :
+    echo '^$' >>"$out/allowed"
     # Both kinds must be among them, or nothing was compared.
-    grep -qE "^$reached: .* -> [0-9]" /tmp/c && grep -qE "^$reached: .* -> E" /tmp/c || return
-    for file in c ours; do grep -vEf /tmp/allowed "/tmp/$file" >"/tmp/$file.compared"; done
-    diff -U 0 /tmp/c.compared /tmp/ours.compared | head -n 60 >/tmp/differ
-    cat /tmp/differ
-    [ ! -s /tmp/differ ]
+    grep -qE "^$reached: .* -> [0-9]" "$out/c" && grep -qE "^$reached: .* -> E" "$out/c" || return
+    for file in c ours; do grep -vEf "$out/allowed" "$out/$file" >"$out/$file.compared"; done
+    diff -U 0 "$out/c.compared" "$out/ours.compared" | head -n 60 >"$out/differ"
+    cat "$out/differ"
+    [ ! -s "$out/differ" ]
 }
 
 words=1
@@ -58,9 +60,9 @@ check "two nodes" two_nodes
 check "rdma_ucm loads" modprobe rdma_ucm
 for one in ours c; do
     check "the module is loaded: $one" "${one/ours/our}_ucma"
-    check "commands: $one" answers "/tmp/$one"
+    check "commands: $one" answers "$out/$one"
 done
 check "answers alike" same_answers
 check "our module is loaded again" our_ucma
-note "$(wc -l </tmp/ours) answers compared, of them $(grep -cE -- '-> E' /tmp/ours) refusals"
+note "$(wc -l <"$out/ours") answers compared, of them $(grep -cE -- '-> E' "$out/ours") refusals"
 finish
