@@ -66,3 +66,13 @@ done <<'CHANGES'
 /UVERBS_ATTR_QUERY_PORT_RESP/s/48 0[.][.]/48/|^method ('DEVICE', 2) 1: |a size
 s/^Handles are file.*//|^files: |handles that are file descriptors
 CHANGES
+
+# The random chains of 26-uverbs-chains, against a model in Python: every method and command is reached,
+# a seed repeats them, and they see what a kernel does wrong with its objects.
+model() { python testing/harness/uverbs_model.py /src/tools/testing/guest "$@"; }
+check "uverbs: random chains reach all methods and commands of a model" model reach 4000
+check "uverbs: a seed repeats a random chain" model repeat 300
+check "uverbs: the program of the random chains ends in time" model program 2
+check "uverbs: seen by a random chain: a refused command leaves an object" model left 800
+check "uverbs: seen by a random chain: an object is lost" model lost 800
+check "uverbs: seen by a random chain: an object is kept" model kept 800
