@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # check.sh [fmt]: checks that need no guest. Formatting, clippy on the host crates, mechanical house
-# rules, the count of unsafe code, functions that panic (if make panics built these sources),
-# compile-fail cases and clippy on the kernel crates (if modules were built), shell syntax (and
-# shellcheck if it is installed). fmt only formats the Rust sources and updates the counts.
+# rules, the count of unsafe code, the tables of ib_uverbs, functions that panic (if make panics
+# built these sources), compile-fail cases and clippy on the kernel crates (if modules were built),
+# shell syntax (and shellcheck if it is installed). fmt only formats the Rust sources and updates
+# the counts and the page of ib_uverbs' ABI.
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/tools/roots.sh" builder
@@ -27,8 +28,13 @@ format() { # RUSTFMT-OPTIONS...: over every Rust file, since Kbuild joins them, 
     in_builder bash -c 'cd /src && find . \( -path ./.git -o -path ./build -o -name target \) -prune -o -name "*.rs" -print |
         sort | xargs -r rustfmt --edition 2021 "$@"' format "$@"
 }
+abi() { # write|check: the page of ib_uverbs' ABI, by the headers and the C module of the kernel source
+    "$TOP/tools/kernel.sh" --unpack
+    in_builder python3 /src/tools/uverbs_abi.py "$1" "/c/$("$TOP/tools/kernel.sh" --source)" </dev/null
+}
 if [ "${1:-}" = fmt ]; then
     format
+    abi write
     in_builder python3 /src/tools/unsafe.py write </dev/null
     in_builder python3 /src/tools/edge.py write </dev/null
     "$TOP/tools/bench/check.sh" mark
@@ -42,6 +48,7 @@ fi
 step "house rules" "$TOP/tools/lint.sh"
 step "the edge (tools/edge.py)" in_builder python3 /src/tools/edge.py check
 step "unsafe code (make fmt mends Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
+step "the ABI of ib_uverbs, in C and in Rust (make fmt mends Documentation/uverbs-abi.md)" abi check
 step "functions that panic (tools/panics.sh)" "$TOP/tools/panics.sh" check
 step "dependencies of ib_core's modules" in_builder python3 /src/tools/knots.py
 step "exported symbols" in_builder python3 /src/tools/exports.py

@@ -253,8 +253,11 @@ impl Write {
         self
     }
 
-    /// An extended command. The lengths of its request and answer are the handler's matter.
-    pub(crate) const fn extended(number: u32, run: Handler) -> Self {
+    /// An extended command, with `()` for no answer. The lengths of its request and answer are the
+    /// handler's matter.
+    pub(crate) const fn extended<Request, Answer>(number: u32, run: Handler) -> Self {
+        // The header counts both in words of 8 bytes.
+        assert!(size_of::<Request>() % 8 == 0 && size_of::<Answer>() % 8 == 0);
         Self {
             number,
             run,

@@ -201,12 +201,14 @@ pub(crate) const TABLE: &[Def] = &[
         .udata(),
     ),
     Def::CommandNeeds(needs!(resize_user_cq)),
-    Def::Write(Write::extended(
-        bindings::IB_USER_VERBS_EX_CMD_CREATE_CQ,
-        create_extended,
+    Def::Write(Write::extended::<
+        ib_uverbs_ex_create_cq,
+        ib_uverbs_ex_create_cq_resp,
+    >(
+        bindings::IB_USER_VERBS_EX_CMD_CREATE_CQ, create_extended
     )),
     Def::CommandNeeds(needs!(create_cq)),
-    Def::Write(Write::extended(
+    Def::Write(Write::extended::<ib_uverbs_ex_modify_cq, ()>(
         bindings::IB_USER_VERBS_EX_CMD_MODIFY_CQ,
         modify,
     )),

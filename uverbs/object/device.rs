@@ -228,7 +228,7 @@ pub(crate) const TABLE: &[Def] = &[
         query_port,
     )),
     Def::CommandNeeds(needs!(query_port)),
-    Def::Write(Write::extended(
+    Def::Write(Write::extended::<ib_uverbs_ex_query_device, ib_uverbs_ex_query_device_resp>(
         bindings::IB_USER_VERBS_EX_CMD_QUERY_DEVICE,
         query_device_extended,
     )),

@@ -81,12 +81,12 @@ pub(crate) const TABLE: &[Def] = &[
         }],
     }),
     Def::ObjectNeeds(needs!(destroy_flow)),
-    Def::Write(Write::extended(
-        bindings::IB_USER_VERBS_EX_CMD_CREATE_FLOW,
-        create,
-    )),
+    Def::Write(Write::extended::<
+        bindings::ib_uverbs_create_flow,
+        ib_uverbs_create_flow_resp,
+    >(bindings::IB_USER_VERBS_EX_CMD_CREATE_FLOW, create)),
     Def::CommandNeeds(needs!(create_flow)),
-    Def::Write(Write::extended(
+    Def::Write(Write::extended::<ib_uverbs_destroy_flow, ()>(
         bindings::IB_USER_VERBS_EX_CMD_DESTROY_FLOW,
         destroy,
     )),

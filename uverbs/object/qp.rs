@@ -193,9 +193,11 @@ pub(crate) const TABLE: &[Def] = &[
         .udata(),
     ),
     Def::CommandNeeds(needs!(create_qp)),
-    Def::Write(Write::extended(
-        bindings::IB_USER_VERBS_EX_CMD_CREATE_QP,
-        create_extended,
+    Def::Write(Write::extended::<
+        ib_uverbs_ex_create_qp,
+        ib_uverbs_ex_create_qp_resp,
+    >(
+        bindings::IB_USER_VERBS_EX_CMD_CREATE_QP, create_extended
     )),
     Def::CommandNeeds(needs!(create_qp)),
     Def::Write(

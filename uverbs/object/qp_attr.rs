@@ -39,9 +39,11 @@ pub(crate) const TABLE: &[Def] = &[
         modify_by_command,
     )),
     Def::CommandNeeds(needs!(modify_qp)),
-    Def::Write(Write::extended(
-        bindings::IB_USER_VERBS_EX_CMD_MODIFY_QP,
-        modify_extended,
+    Def::Write(Write::extended::<
+        ib_uverbs_ex_modify_qp,
+        ib_uverbs_ex_modify_qp_resp,
+    >(
+        bindings::IB_USER_VERBS_EX_CMD_MODIFY_QP, modify_extended
     )),
     Def::CommandNeeds(needs!(modify_qp)),
     Def::Write(Write::both::<ib_uverbs_query_qp, ib_uverbs_query_qp_resp>(

@@ -74,12 +74,12 @@ pub(crate) const TABLE: &[Def] = &[
         }],
     }),
     Def::ObjectNeeds(needs!(destroy_rwq_ind_table)),
-    Def::Write(Write::extended(
+    Def::Write(Write::extended::<ib_uverbs_ex_create_rwq_ind_table, ib_uverbs_ex_create_rwq_ind_table_resp>(
         bindings::IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL,
         create,
     )),
     Def::CommandNeeds(needs!(create_rwq_ind_table)),
-    Def::Write(Write::extended(
+    Def::Write(Write::extended::<ib_uverbs_ex_destroy_rwq_ind_table, ()>(
         bindings::IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL,
         destroy,
     )),

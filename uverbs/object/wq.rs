@@ -133,17 +133,20 @@ pub(crate) const TABLE: &[Def] = &[
         ],
     }),
     Def::ObjectNeeds(needs!(destroy_wq)),
-    Def::Write(Write::extended(
+    Def::Write(Write::extended::<
+        ib_uverbs_ex_create_wq,
+        ib_uverbs_ex_create_wq_resp,
+    >(
         bindings::IB_USER_VERBS_EX_CMD_CREATE_WQ,
         create_by_command,
     )),
     Def::CommandNeeds(needs!(create_wq)),
-    Def::Write(Write::extended(
-        bindings::IB_USER_VERBS_EX_CMD_DESTROY_WQ,
-        destroy,
-    )),
+    Def::Write(Write::extended::<
+        ib_uverbs_ex_destroy_wq,
+        ib_uverbs_ex_destroy_wq_resp,
+    >(bindings::IB_USER_VERBS_EX_CMD_DESTROY_WQ, destroy)),
     Def::CommandNeeds(needs!(destroy_wq)),
-    Def::Write(Write::extended(
+    Def::Write(Write::extended::<ib_uverbs_ex_modify_wq, ()>(
         bindings::IB_USER_VERBS_EX_CMD_MODIFY_WQ,
         modify,
     )),

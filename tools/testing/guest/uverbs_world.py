@@ -216,7 +216,7 @@ class World:
             elif attr.kind == "rawfd":
                 values[attr.name] = self.memory.dma_buf
         lkey = 1
-        if key == ("MR", "ADVISE"):
+        if key == ("MR", "ADVISE_MR"):
             on_demand = self.temporary_one("MR", access=ON_DEMAND)
             lkey = self.numbers.get(("MR", on_demand), 1)
         region = {"IOVA": Memory.REGION, "ADDR": Memory.REGION, "LENGTH": 8192}
@@ -239,9 +239,9 @@ class World:
             ("SRQ", "CREATE"): ({"MAX_WR": 4, "MAX_SGE": 1, "TYPE": 0}, ("UHW_OUT",)),
             ("WQ", "CREATE"): ({"MAX_WR": 4, "MAX_SGE": 1, "TYPE": 0}, ("CQ_HANDLE", "UHW_OUT")),
             ("MR", "DM_MR_REG"): ({"LENGTH": 64, "ACCESS_FLAGS": 0x21}, ("ACCESS_FLAGS",)),
-            ("MR", "ADVISE"): (
+            ("MR", "ADVISE_MR"): (
                 {"FLAGS": 1, "SGE_LIST": struct.pack("=QII", Memory.REGION, 4096, lkey)}, ()),
-            ("MR", "REG_DMABUF"): (
+            ("MR", "REG_DMABUF_MR"): (
                 {**region, "FD": self.memory.dma_buf, "ACCESS_FLAGS": 1}, ("ACCESS_FLAGS",)),
             ("MR", "REG_MR"): ({**region, "ACCESS_FLAGS": 1}, ("ADDR",)),
             ("DM", "ALLOC"): ({"LENGTH": 4096}, ()),
