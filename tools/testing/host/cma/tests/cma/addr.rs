@@ -142,7 +142,10 @@ fn unmapped() {
         assert_eq!(other.unmapped(), other);
     }
     // The GID of both is the same.
-    assert_eq!(v6("::ffff:1.2.3.4", 0).unmapped().gid(), v6("::ffff:1.2.3.4", 0).gid());
+    assert_eq!(
+        v6("::ffff:1.2.3.4", 0).unmapped().gid(),
+        v6("::ffff:1.2.3.4", 0).gid()
+    );
 }
 
 #[test]
