@@ -240,7 +240,7 @@ impl Conn {
     ) -> Result<Arc<Self>> {
         let local = number ^ cm.scramble;
         let state = State {
-            engine: Engine::new(CommId(local)),
+            engine: Engine::new(CommId(local)).with_early_repeats(cm.early_repeats),
             way: None,
             old: [None, None],
             transport: Transport::Rc,
@@ -499,6 +499,7 @@ impl Conn {
             release,
             release_sidr,
             keep,
+            again,
             send,
             timer,
             duplicate,
@@ -527,6 +528,13 @@ impl Conn {
             Some(Keep::Private) => state.kept = private,
             Some(Keep::Nothing) => state.kept = KVec::new(),
             None => {}
+        }
+        if let Some((id, way)) = again {
+            if let Some((it, sent)) = &state.send {
+                if it == id {
+                    way.repeat(sent, self.cm.now());
+                }
+            }
         }
         if let Some(send) = send {
             let message = send.answer.message(&state.kept);

@@ -52,6 +52,7 @@ use kernel::sync::Arc;
 use kernel::sync::CondVar;
 use kernel::time::Monotonic;
 use rdma::client::Registered;
+use rdma::features::param;
 use rdma::sync::StaticRwSem;
 use rdma::table::new_table;
 use rdma::table::Slot;
@@ -68,6 +69,12 @@ module! {
     authors: ["The rust-rdma authors"],
     description: "InfiniBand CM",
     license: "Dual BSD/GPL",
+    params: {
+        early_repeats: u8 {
+            default: 0,
+            description: "1: messages that are not answered are sent once more after a second, besides the usual repetitions",
+        },
+    },
 }
 
 /// The first service ID that is assigned.
@@ -90,6 +97,8 @@ pub(crate) struct Cm {
     pub(crate) services: Index<Service>,
     /// Numbers on the wire are those of the table, combined with this by exclusive or.
     pub(crate) scramble: u32,
+    /// Messages are [repeated early](proto::repeat).
+    pub(crate) early_repeats: bool,
     /// The queue of events.
     pub(crate) lease: QueueLease,
     /// The next service ID that is assigned.
@@ -111,6 +120,7 @@ impl Cm {
                 services <- Index::new(),
                 // CAST: Half of the random number.
                 scramble: edge::random() as u32,
+                early_repeats: param::<u8>(module_parameters::early_repeats.value()) != 0,
                 lease,
                 next_service: Atomic::new(FIRST_SERVICE),
                 idle <- new_condvar!("Cm::idle"),

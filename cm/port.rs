@@ -20,16 +20,20 @@ use crate::counters::Counters;
 use crate::edge::counters::Files;
 use crate::proto::counters;
 use crate::proto::counters::Group;
+use crate::proto::ids::Instant;
+use crate::proto::repeat::Budget;
 use crate::receive;
 use crate::send::Ending;
 use crate::Cm;
 use kernel::impl_has_delayed_work;
+use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
+use kernel::sync::Mutex;
 use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::DelayedWork;
@@ -113,6 +117,9 @@ pub(crate) struct Port {
     /// What its device can do (`enum ib_device_cap_flags`).
     pub(crate) device_caps: u64,
     pub(crate) counters: Counters,
+    /// Early repeats that may be sent.
+    #[pin]
+    budget: Mutex<Budget>,
     #[pin]
     live: RwSem<Option<Live>>,
     /// Upper half of the TIDs of its agent; 0 without `live`.
@@ -167,6 +174,11 @@ impl Port {
     /// Returns the upper half of the transaction IDs of its agent; 0 if it has none.
     pub(crate) fn hi_tid(&self) -> u32 {
         self.hi_tid.load(Relaxed)
+    }
+
+    /// Returns whether an early repeat may be sent, which is counted.
+    pub(crate) fn may_repeat(&self, now: Instant) -> bool {
+        self.budget.lock().take(now)
     }
 
     /// Returns another port of its device.
@@ -231,6 +243,7 @@ fn start(cm: &Arc<Cm>, adapter: &DeviceRef, number: u32) -> Result<Arc<Port>> {
             ack_delay: adapter.view().ca_ack_delay(),
             device_caps: adapter.view().device_caps(),
             counters: Counters::new(),
+            budget <- new_mutex!(Budget::new(cm.now()), "Port::budget"),
             live <- new_rwsem!(None, "Port::live"),
             hi_tid: Atomic::new(0),
             sweeps: Atomic::new(false),

@@ -395,7 +395,8 @@ fn request<'a>(
     conn.id().inherit(held.conn().id());
     more.listener = Some(held);
     let way = primary.route.clone();
-    let engine = Engine::from_req(conn.local_id(), message.tid, req, primary, alternate);
+    let engine = Engine::from_req(conn.local_id(), message.tid, req, primary, alternate)
+        .with_early_repeats(cm.early_repeats);
     // From here on nothing fails.
     claimed.keep();
     slot.publish(conn.clone());

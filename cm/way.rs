@@ -7,6 +7,7 @@ use crate::port::Port;
 use crate::proto::conn;
 use crate::proto::ids::Gid;
 use crate::proto::ids::Guid;
+use crate::proto::ids::Instant;
 use crate::proto::wire::Kind;
 use crate::proto::wire::Message;
 use crate::send::Ending;
@@ -112,6 +113,25 @@ impl Way {
             patience,
             ending,
         )
+    }
+
+    /// Sends the message of a send once more, if it still waits for its answer, and the port's budget has
+    /// room. May sleep.
+    pub(crate) fn repeat(&self, sent: &Sent<Ending>, now: Instant) {
+        let kind = sent.data().kind;
+        let live = self.port.live();
+        let Some(live) = &*live else {
+            return;
+        };
+        // A REP was sent by the other agent (`conn::Agent`).
+        let agent = match kind {
+            Kind::Rep => &live.replies,
+            _ => &live.agent,
+        };
+        if self.port.may_repeat(now) {
+            // The regular repetition follows.
+            let _ = agent.repeat(sent, Ending::untracked(kind, true));
+        }
     }
 }
 

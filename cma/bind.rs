@@ -41,11 +41,22 @@ use rdma::bindings;
 
 /// Binds an ID to a local address. May sleep.
 pub(crate) fn bind(id: &Arc<Id>, addr: Option<Address>) -> Result {
-    bind_to(id, addr.ok_or(errno(Refusal::Family))?, None)
+    bind_to(id, addr.ok_or(errno(Refusal::Family))?, None, None)
 }
 
-fn bind_to(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result {
+/// Binds an ID, to an interface if the address alone does not tell it. What refuses changes nothing: the
+/// interface of an ID that is in use is part of the path to its peer.
+fn bind_to(
+    id: &Arc<Id>,
+    addr: Address,
+    destination: Option<Address>,
+    interface: Option<u32>,
+) -> Result {
+    let interface = interface.map(i32::try_from).transpose()?;
     id.with(|inner| inner.life.bind()).map_err(errno)?;
+    if let Some(interface) = interface {
+        id.words().set_bound_dev_if(interface);
+    }
     let result = try_bind(id, addr, destination);
     if result.is_err() {
         id.with(|inner| inner.life.bind_failed());
@@ -206,15 +217,11 @@ pub(crate) fn resolve(
 fn bind_for(id: &Arc<Id>, source: Option<Sock>, destination: &Sock) -> Result {
     if let Some(source) = source.filter(|source| source.family != 0) {
         let source = source.addr.ok_or(errno(Refusal::Family))?;
-        return bind_to(id, source, destination.addr);
+        return bind_to(id, source, destination.addr, None);
     }
     let to = destination.addr.ok_or(errno(Refusal::Family))?;
     let (source, interface) = to.source_for();
-    if let Some(interface) = interface {
-        id.words()
-            .set_bound_dev_if(i32::try_from(interface).map_err(|_| EINVAL)?);
-    }
-    bind_to(id, source, Some(to))
+    bind_to(id, source, Some(to), interface)
 }
 
 // Not inlined, as its caller's frame is large.

@@ -384,7 +384,13 @@ fn try_iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> Result<c_int> {
 #[inline(never)]
 fn acquire_iw(listener: &Id, incoming: &Incoming<'_>, id: &Arc<Id>) -> Result {
     let (local, remote) = incoming.addrs();
-    let (local, remote) = (local.ok_or(EINVAL)?, remote.ok_or(EINVAL)?);
+    // A listener on all addresses of IPv6 is one for IPv4, too, by a socket of IPv6: such a driver names
+    // an IPv4 peer by mapped addresses, which no interface and no GID table has. Consumers get the
+    // addresses that they get over RoCE.
+    let (local, remote) = (
+        local.ok_or(EINVAL)?.unmapped(),
+        remote.ok_or(EINVAL)?.unmapped(),
+    );
     id.translate(&local)?;
     id.set_source(local);
     id.set_destination(remote);

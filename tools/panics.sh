@@ -137,7 +137,7 @@ selftest() {
 }
 
 modules() { # all modules that are not tests
-    (cd "$dir" && ls ./*.ko | sed 's|^\./||' | grep -vE '^(countdev|fakeib|fakeverbs|iwstub|softpair|.*kunit.*|.*_test)\.ko$')
+    (cd "$dir" && ls ./*.ko | sed 's|^\./||' | grep -vE '^(cmcalls|countdev|fakeib|fakeverbs|iwstub|softpair|.*kunit.*|.*_test)\.ko$')
 }
 
 case ${1:-} in

@@ -422,6 +422,9 @@ pub struct Actions<R> {
     pub release_sidr: Option<SidrKey>,
     /// What to do with the kept private data. A step that changes it sends none of it.
     pub keep: Option<Keep>,
+    /// Send the message of a send once more by this route, if the port's
+    /// [`Budget`](super::repeat::Budget) has room. If it cannot be posted, go on.
+    pub again: Option<(SendId, R)>,
     /// Send a message once. If it cannot be posted, go on.
     pub send: Option<Send<R>>,
     /// Start or stop the timer.
@@ -442,6 +445,7 @@ impl<R> Default for Actions<R> {
             release: None,
             release_sidr: None,
             keep: None,
+            again: None,
             send: None,
             timer: None,
             duplicate: None,

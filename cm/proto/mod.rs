@@ -9,6 +9,7 @@
 //! * [`answer`]: messages that the CM sends by itself, also without an identifier;
 //! * [`path`]: paths in requests, and what a receiver makes of them;
 //! * [`times`]: timeout fields;
+//! * [`repeat`]: early repeats;
 //! * [`counters`]: counters of a port;
 //! * [`reject`]: texts of rejection reasons.
 //!
@@ -60,6 +61,7 @@
 //! * A repeated DREP has the TID of the DREQ that it answers, and the private data of the first DREP
 //!   or none; in the C module it may have that of the RTU.
 //! * `ib_prepare_cm_mra` for a LAP does not drop the private data of the RTU.
+//! * If the caller asks for it, a message is sent once more after a second ([`repeat`]).
 //! * Timeout fields above 31 count as 31; the C module shifts by them.
 //! * Private data that is too long is refused before anything is allocated.
 //! * When the device is removed, timewait ends and all paths and keys are released.
@@ -79,6 +81,7 @@ pub mod counters;
 pub mod ids;
 pub mod path;
 pub mod reject;
+pub mod repeat;
 pub mod tables;
 pub mod times;
 pub mod wire;

@@ -306,6 +306,22 @@ impl Address {
         }
     }
 
+    /// The IPv4 address of an IPv4-mapped IPv6 address (`::ffff:a.b.c.d`), which is what a socket of
+    /// IPv6 names an IPv4 host; other addresses as they are.
+    pub const fn unmapped(self) -> Self {
+        match self {
+            Self::V6(V6 {
+                addr: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d],
+                port,
+                ..
+            }) => Self::V4(V4 {
+                addr: [a, b, c, d],
+                port,
+            }),
+            Self::V4(_) | Self::V6(_) | Self::Ib(_) => self,
+        }
+    }
+
     /// Whether both name the same host, whatever their ports. Link-local addresses also need the
     /// same scope.
     pub fn is_same_host(&self, other: &Self) -> bool {

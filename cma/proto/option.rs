@@ -37,7 +37,7 @@ impl QpType {
 /// Devices that an ID may be bound to (`enum rdma_node_type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Node {
-    /// All.
+    /// All (`RDMA_NODE_UNSPECIFIED`).
     #[default]
     Any,
     /// InfiniBand and RoCE.
@@ -54,9 +54,9 @@ impl Node {
     /// [`Refusal::Invalid`]: IDs cannot be restricted to these.
     pub const fn from_raw(raw: u8) -> Result<Self, Refusal> {
         match raw {
-            0 => Ok(Self::Any),
             1 => Ok(Self::IbCa),
             4 => Ok(Self::Rnic),
+            7 => Ok(Self::Any),
             _ => Err(Refusal::Invalid),
         }
     }

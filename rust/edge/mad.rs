@@ -33,6 +33,8 @@ crate::c_struct! {
     /// the consumer before and after that.
     pub struct SendBuf: bindings::ib_mad_send_buf;
     fields {
+        /// The agent that sends it.
+        const mad_agent: Passed<bindings::ib_mad_agent>;
         /// The bytes of the MAD, or the headers of an RMPP transfer.
         const mad: Passed<c_void>;
         /// Bytes of headers.

@@ -91,7 +91,9 @@ pub struct Sent<T> {
 
 struct Buf {
     raw: NonNull<bindings::ib_mad_send_buf>,
-    _handle: Arc<Handle>,
+    handle: Arc<Handle>,
+    qpn: u32,
+    pkey_index: u16,
 }
 
 // SAFETY: A send may be changed from any thread.
@@ -258,7 +260,55 @@ impl<U: Requester> Endpoint<U> {
         patience: Patience,
         data: U::Data,
     ) -> Result<Arc<Sent<U::Data>>> {
-        let (handle, index) = self.handle(to)?;
+        self.post(self.handle(to)?, qpn, write, patience, data)
+    }
+
+    /// Sends the MAD of a send once more, if that has not ended. Nobody waits for an answer: that to the
+    /// MAD is one to both. As [`send`](Self::send).
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if it has ended; `EINVAL` if it was sent by another endpoint; `ENOMEM`; those of the
+    /// core or the driver.
+    pub fn repeat(&self, sent: &Sent<U::Data>, data: U::Data) -> Result<Arc<Sent<U::Data>>> {
+        let buf = sent.buf.lock();
+        let Buf {
+            raw,
+            handle,
+            qpn,
+            pkey_index,
+        } = buf.as_ref().ok_or(ENOENT)?;
+        // SAFETY: The buffer exists while it is there and locked (invariant of `Sent`), so its agent
+        // and its MAD do.
+        let (agent, mad) = unsafe {
+            let buf = SendBuf::view(raw.as_ptr());
+            (buf.mad_agent().as_ptr(), buf.mad().as_ptr())
+        };
+        if agent != self.registered.raw.as_ptr() {
+            return Err(EINVAL);
+        }
+        // SAFETY: `post` has allocated so many bytes, and written them; since it has posted them, they
+        // are only read, by the core and the device.
+        let mad = unsafe { *mad.cast::<[u8; MAD]>() };
+        let (to, qpn) = ((handle.clone(), *pkey_index), *qpn);
+        // Another send, whose lock is taken below.
+        drop(buf);
+        let write = |place: &mut [u8; MAD]| {
+            *place = mad;
+            Ok(())
+        };
+        self.post(to, qpn, write, Patience::default(), data)
+    }
+
+    /// See [`send`](Self::send).
+    fn post(
+        &self,
+        (handle, index): (Arc<Handle>, u16),
+        qpn: u32,
+        write: impl FnOnce(&mut [u8; MAD]) -> Result,
+        patience: Patience,
+        data: U::Data,
+    ) -> Result<Arc<Sent<U::Data>>> {
         // SAFETY: The agent is registered (type invariant).
         let raw = from_err_ptr(unsafe {
             bindings::ib_create_send_mad(
@@ -308,7 +358,9 @@ impl<U: Requester> Endpoint<U> {
         // INVARIANT: The send is posted; its handler waits for the lock.
         *known = Some(Buf {
             raw,
-            _handle: handle,
+            handle,
+            qpn,
+            pkey_index: index,
         });
         drop(known);
         core::mem::forget(unsent);

@@ -86,9 +86,9 @@ impl<R: Route> Conn<R> {
         now: Instant,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> (Result<(), CallError<E>>, Actions<R>) {
-        match call {
-            Call::Req(call) => self.call_req(call, post),
-            Call::Rep(call) => self.call_rep(call, post),
+        let mut done = match call {
+            Call::Req(call) => self.call_req(call, now, post),
+            Call::Rep(call) => self.call_rep(call, now, post),
             Call::Rtu { private } => self.call_rtu(private, post),
             Call::Rej {
                 reason,
@@ -102,13 +102,16 @@ impl<R: Route> Conn<R> {
             Call::Migrated => self.call_migrated(),
             Call::SidrReq(call) => self.call_sidr_req(call, post),
             Call::SidrRep(call) => self.call_sidr_rep(call, post),
-        }
+        };
+        self.check_early(&mut done.1);
+        done
     }
 
     #[inline(never)]
     fn call_req<E>(
         &mut self,
         call: &ReqCall<'_, R>,
+        now: Instant,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
         let ReqCall {
@@ -169,6 +172,7 @@ impl<R: Route> Conn<R> {
         if let Err(error) = posted {
             return not_posted(error, Actions::default());
         }
+        let patience = (terms.timeout_ms, terms.max_retries);
         self.remote_id = CommId::NONE;
         self.service_id = req.service_id;
         self.state = State::ReqSent {
@@ -180,13 +184,16 @@ impl<R: Route> Conn<R> {
             send: Some(id),
             mra: false,
         };
-        (Ok(()), Actions::default())
+        let mut actions = Actions::default();
+        self.begin_early(id, now, patience, &mut actions);
+        (Ok(()), actions)
     }
 
     #[inline(never)]
     fn call_rep<E>(
         &mut self,
         call: &RepCall<'_>,
+        now: Instant,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
         if call.private.len() > private::REP {
@@ -244,6 +251,7 @@ impl<R: Route> Conn<R> {
             qpn: call.qpn,
             psn: call.psn,
         };
+        let patience = (terms.timeout_ms, terms.max_retries);
         let link = Link {
             terms: terms.clone(),
             peer: *peer,
@@ -256,7 +264,9 @@ impl<R: Route> Conn<R> {
                 mra: false,
             },
         };
-        (Ok(()), Actions::default())
+        let mut actions = Actions::default();
+        self.begin_early(id, now, patience, &mut actions);
+        (Ok(()), actions)
     }
 
     #[inline(never)]
@@ -387,8 +397,11 @@ impl<R: Route> Conn<R> {
             self.end_with_timewait(now, &mut actions);
             return not_posted(error, actions);
         }
+        let patience = (link.terms.timeout_ms, link.terms.max_retries);
         *step = Step::DreqSent { send: Some(id) };
-        (Ok(()), Actions::default())
+        let mut actions = Actions::default();
+        self.begin_early(id, now, patience, &mut actions);
+        (Ok(()), actions)
     }
 
     #[inline(never)]

@@ -11,6 +11,8 @@ use super::super::answer::SIDR_REJECT;
 use super::super::ids::CommId;
 use super::super::ids::Instant;
 use super::super::ids::SendId;
+use super::super::repeat;
+use super::super::repeat::Early;
 use super::super::tables::Claim;
 use super::super::tables::PeerKeys;
 use super::super::times;
@@ -95,17 +97,19 @@ impl<R: Route> Conn<R> {
         if !self.is_from_peer(source) || !self.is_of_exchange(message.tid) {
             return Actions::default();
         }
-        match &message.body {
+        let mut actions = match &message.body {
             Body::Rep(m) => self.on_rep(message, m, claim),
             Body::Rtu(m) => self.on_rtu(m),
-            Body::Mra(m) => self.on_mra(m),
+            Body::Mra(m) => self.on_mra(m, now),
             Body::Rej(m) => self.on_rej(m, now),
             Body::Dreq(m) => self.on_dreq(message, m),
             Body::Drep(m) => self.on_drep(m, now),
             Body::SidrRep(_) => self.on_sidr_rep(),
             Body::Lap(m) => self.on_lap(message, m, lap),
             Body::Req(_) | Body::SidrReq(_) | Body::Apr(_) => Actions::default(),
-        }
+        };
+        self.check_early(&mut actions);
+        actions
     }
 
     /// A REQ was received whose peer and id are those of this connection.
@@ -240,7 +244,10 @@ impl<R: Route> Conn<R> {
     }
 
     #[inline(never)]
-    fn on_mra(&mut self, m: &Mra<'_>) -> Actions<R> {
+    fn on_mra(&mut self, m: &Mra<'_>, now: Instant) -> Actions<R> {
+        if self.early.provoked(now) {
+            return Actions::default();
+        }
         // One who acknowledges a REQ does so before this side knows an id of it.
         let id = match m.about {
             About::Req => CommId::NONE,
@@ -275,10 +282,12 @@ impl<R: Route> Conn<R> {
         };
         *mra = true;
         let timeout = times::ms(m.service_timeout).saturating_add(times::ms(terms.primary.timeout));
-        Actions {
+        let mut actions = Actions {
             extend: Some((send, timeout)),
             ..deliver(Kind::Mra)
-        }
+        };
+        self.end_early(&mut actions);
+        actions
     }
 
     #[inline(never)]
@@ -513,7 +522,38 @@ impl<R: Route> Conn<R> {
             }
         };
         actions.event = Some(Event::Failed(kind, status));
+        self.check_early(&mut actions);
         actions
+    }
+
+    /// The time of the early repeat of a send has come, if it has.
+    fn repeat_early(&mut self, now: Instant) -> Actions<R> {
+        let (Early::Due { send, at }, Some(terms)) = (self.early, self.terms()) else {
+            return Actions::default();
+        };
+        if self.current_send() != Some(send) {
+            // The agent is gone.
+            self.early = self.early.over();
+            return Actions::default();
+        }
+        if now < at {
+            return Actions {
+                timer: Some(Timer::Start(at)),
+                ..Actions::default()
+            };
+        }
+        let regular = at.after(terms.timeout_ms.saturating_sub(repeat::AFTER_MS));
+        if now >= regular {
+            // The timer is so late that the first repetition was sent.
+            self.early = self.early.over();
+            return Actions::default();
+        }
+        let route = terms.primary.route.clone();
+        self.early = Early::Sent { send, regular };
+        Actions {
+            again: Some((send, route)),
+            ..Actions::default()
+        }
     }
 
     /// The timer fired.
@@ -531,12 +571,11 @@ impl<R: Route> Conn<R> {
                     ..Actions::default()
                 }
             }
+            State::ReqSent { .. } | State::Linked { .. } => self.repeat_early(now),
             State::Idle
             | State::Gone
             | State::Listen
-            | State::ReqSent { .. }
             | State::ReqRcvd { .. }
-            | State::Linked { .. }
             | State::SidrReqSent { .. }
             | State::SidrReqRcvd { .. } => Actions::default(),
         }
@@ -598,6 +637,7 @@ impl<R: Route> Conn<R> {
             }
         }
         self.state = State::Gone;
+        self.check_early(&mut actions);
         actions
     }
 

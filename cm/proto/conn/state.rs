@@ -10,6 +10,7 @@ use super::super::ids::Psn;
 use super::super::ids::Qpn;
 use super::super::ids::SendId;
 use super::super::ids::ServiceId;
+use super::super::repeat::Early;
 use super::super::tables::PeerKeys;
 use super::super::tables::SidrKey;
 use super::super::times;
@@ -207,6 +208,8 @@ pub struct Conn<R> {
     pub(super) remote_id: CommId,
     pub(super) service_id: ServiceId,
     pub(super) next_send: u32,
+    /// Of the send of the state.
+    pub(super) early: Early,
     pub(super) state: State<R>,
 }
 
@@ -218,8 +221,16 @@ impl<R: Route> Conn<R> {
             remote_id: CommId::NONE,
             service_id: ServiceId(0),
             next_send: 0,
+            early: Early::Off,
             state: State::Idle,
         }
+    }
+
+    /// Has messages of this identifier [repeated early](super::super::repeat), or not.
+    #[must_use]
+    pub fn with_early_repeats(self, on: bool) -> Self {
+        let early = if on { Early::None } else { Early::Off };
+        Self { early, ..self }
     }
 
     /// The identifier of a received REQ, whose keys were [claimed](super::super::tables::claim).
@@ -237,6 +248,7 @@ impl<R: Route> Conn<R> {
             remote_id: req.local_id,
             service_id: req.service_id,
             next_send: 0,
+            early: Early::Off,
             state: State::ReqRcvd {
                 terms: Terms {
                     primary,
@@ -279,6 +291,7 @@ impl<R: Route> Conn<R> {
             remote_id: req.request_id,
             service_id: req.service_id,
             next_send: 0,
+            early: Early::Off,
             state: State::SidrReqRcvd { route, key, tid },
         }
     }
@@ -482,6 +495,41 @@ impl<R: Route> Conn<R> {
         let id = SendId(self.next_send);
         self.next_send = self.next_send.wrapping_add(1);
         id
+    }
+
+    /// Begins to wait for the early repeat of a message that was posted.
+    pub(super) fn begin_early(
+        &mut self,
+        send: SendId,
+        now: Instant,
+        (timeout_ms, retries): (u32, u8),
+        actions: &mut Actions<R>,
+    ) {
+        self.early = self.early.of(send, now, timeout_ms, retries);
+        if let Early::Due { at, .. } = self.early {
+            actions.timer = Some(Timer::Start(at));
+        }
+    }
+
+    /// Ends to wait for it.
+    pub(super) fn end_early(&mut self, actions: &mut Actions<R>) {
+        if let Early::Due { .. } = self.early {
+            // Unless the timer is needed otherwise.
+            actions.timer.get_or_insert(Timer::Stop);
+        }
+        self.early = self.early.over();
+    }
+
+    /// After a step: if the message is answered, or has failed, it is not repeated.
+    pub(super) fn check_early(&mut self, actions: &mut Actions<R>) {
+        match self.early {
+            Early::Off | Early::None => {}
+            Early::Due { send, .. } | Early::Sent { send, .. } => {
+                if self.current_send() != Some(send) {
+                    self.end_early(actions);
+                }
+            }
+        }
     }
 
     /// A TID of this side.

@@ -60,6 +60,31 @@ lossy() {
     rping_pair 40
 }
 
+# early ON: whether a REQ that is lost is sent once more within the first repetition's time, with the parameter
+# early_repeats=ON. What waits for its answer is counted when it ends, an early repeat at once.
+early() {
+    local before server client status=0
+    rmmod rdma_ucm rdma_cm ib_cm && modprobe ib_cm "early_repeats=$1" && modprobe rdma_ucm && reaches 1 10.0.1.2 || return
+    before=$(count 1 cm_tx_retries/req)
+    within 60 ip netns exec n2 rping -s -V -C 2 -a 10.0.1.2 &
+    server=$!
+    accepting 2 || status=1
+    on 1 tc qdisc add dev v1 root netem loss 100% || status=1
+    within 60 ip netns exec n1 rping -c -V -C 2 -a 10.0.1.2 &
+    client=$!
+    if [ "$1" = 1 ]; then
+        wait_until 20 repeated "$before" || status=1
+    else
+        sleep 3
+        ! repeated "$before" || status=1
+    fi
+    on 1 tc qdisc del dev v1 root
+    wait $client || status=1
+    wait $server || status=1
+    return $status
+}
+repeated() { [ "$(count 1 cm_tx_retries/req)" -gt "$1" ]; }
+
 # hold: a client of node 1 that holds a connection to a server on node 2.
 hold() {
     within 60 ip netns exec n2 rping -s -P -C 100000 -a 10.0.1.2 >/dev/null 2>&1 &
@@ -134,6 +159,10 @@ else
     skip "tracepoints" "this kernel has no tracefs"
 fi
 check "loss of a quarter" lossy 25%
+if ours ib_cm && ours rdma_cm && ! built_in ib_cm; then
+    check "a lost request is repeated early" early 1
+    check "only if that is asked for" early 0
+fi
 check "200 connections" meet 60 cmtime -b 10.0.1.2 -c 200 -- cmtime -c 200 -s 10.0.1.2
 check "killed clients and servers" killed
 check "removal of a device with connections" removed

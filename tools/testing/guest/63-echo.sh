@@ -12,7 +12,7 @@ fi
 
 ground() {
     two_nodes_gone || return
-    ip netns add n1 && ip link add e0 type veth peer name v1 netns n1 || return
+    ip netns add n1 && ip link add e0 index 77 type veth peer name v1 netns n1 || return
     ip link set e0 up && ip addr add 10.0.1.2/24 dev e0 && ip addr add fd01::2/64 dev e0 nodad || return
     on 1 ip link set lo up
     on 1 ip link set v1 up
@@ -61,6 +61,16 @@ shown() {
     grep -q "lqpn.*rdma_echo" /tmp/shown && grep -q "cm-idn.*rdma_echo" /tmp/shown && wait_until 20 gone
 }
 
+# The same over iWARP: siw in place of soft-RoCE.
+iwarp() {
+    if [ -d /sys/module/rdma_echo ]; then within 20 rmmod rdma_echo || return; fi
+    if rdma link show | grep -q '^link echo0/'; then rdma link del echo0 || return; fi
+    on 1 rdma link del rxe1 && modprobe siw || return
+    rdma link add echo0 type siw netdev e0 && on 1 rdma link add siw1 type siw netdev v1 &&
+        reaches 1 10.0.1.2 && reaches 1 fd01::2 && reload
+}
+iwarp_gone() { within 20 rmmod rdma_echo && on 1 rdma link del siw1 && wait_until 20 rmmod siw; }
+
 check "two nodes" ground
 came_back="100 messages of 4096 bytes came back" check "a client in the kernel" itself
 came_back="1000 messages of 1 bytes came back" check "1,000 messages of one byte" itself count=1000 size=1
@@ -82,4 +92,21 @@ check "a program is killed" killed
 check "the device is removed under a connection" removed
 check "the device comes back" again
 check "the module is unloaded under a connection" unloaded
+if ! has_config CONFIG_RDMA_SIW; then
+    skip "iWARP" "this kernel has no $without"
+elif ! ours rdma_cm; then
+    # It looks the mapped address up that a socket of IPv6 has for an IPv4 peer, and finds no device.
+    skip "iWARP" "the C rdma_cm refuses IPv4 peers of a listener on all addresses"
+else
+    check "iWARP: two nodes" iwarp
+    check "iWARP: a program" client 10.0.1.2 7471
+    check "iWARP: a program, by IPv6" client fd01::2 7471
+    check "iWARP: eight programs at once" clients 8
+    check "iWARP: no queue pair is left" wait_until 30 no_qp
+    check "iWARP: a program is killed" killed
+    came_back="100 messages of 4096 bytes came back" check "iWARP: a client in the kernel" itself
+    came_back="50 messages of 65536 bytes came back" check "iWARP: messages of 64 KiB" itself count=50 size=65536
+    check "iWARP: the device is removed under a connection" removed
+    check "iWARP: all go" iwarp_gone
+fi
 finish

@@ -5,6 +5,7 @@
 mod bed;
 mod calls;
 mod cells;
+mod early;
 mod model;
 mod qp;
 mod rules;

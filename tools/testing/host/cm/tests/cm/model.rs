@@ -167,6 +167,8 @@ struct Config {
     replay: u32,
     not_posted: u32,
     removal: u32,
+    /// Messages are repeated early, and have timeouts of seconds.
+    early: bool,
     grh: bool,
     has_lid: bool,
     wild: u32,
@@ -185,6 +187,7 @@ struct Tally {
     not_posted: u64,
     removals: u64,
     sent: u64,
+    early: u64,
     duplicates: u64,
     steps: u64,
 }
@@ -236,6 +239,15 @@ impl World<'_> {
         &mut self.nodes[usize::from(node)].slots[slot as usize]
     }
 
+    /// A response timeout: 4 to 64 ms, or, with early repeats, also 4 seconds.
+    fn response_timeout(&mut self) -> u8 {
+        if self.cfg.early && self.rng.per_mille(700) {
+            20
+        } else {
+            10 + self.rng.below(5) as u8
+        }
+    }
+
     fn now(&self) -> Instant {
         Instant(self.now)
     }
@@ -278,6 +290,7 @@ impl World<'_> {
             release: keys,
             release_sidr,
             keep,
+            again,
             send,
             timer,
             duplicate,
@@ -317,6 +330,18 @@ impl World<'_> {
         }
         if keep == Some(Keep::Nothing) {
             self.slot(node, slot).kept.clear();
+        }
+        if let Some((id, route)) = again {
+            assert_eq!(route.from, node);
+            let sends = &self.slot(node, slot).sends;
+            let send = sends.iter().find(|s| s.id == id && !s.cancelled);
+            if let Some((mad, _)) = send
+                .map(|s| (s.mad, s.to))
+                .filter(|s| node_of(s.1).is_some())
+            {
+                self.tally.early += 1;
+                self.transmit(mad);
+            }
         }
         if let Some(send) = send {
             let to = match send.to {
@@ -416,7 +441,7 @@ impl World<'_> {
         let now = self.now();
         let it = self.slot(node, slot);
         let actions = it.conn.timer(now);
-        if actions.event.is_some() {
+        if actions.event.is_some() || actions.again.is_some() {
             assert!(it.timer.take().is_some_and(|until| until <= now.0));
         }
         self.run(node, slot, actions, gid(FORGER));
@@ -541,6 +566,7 @@ fn config(rng: &mut Rng) -> Config {
         replay: pick(rng, &[0, 100, 500]),
         not_posted: pick(rng, &[0, 0, 20, 200]),
         removal: pick(rng, &[0, 0, 500]),
+        early: rng.per_mille(400),
         grh: !rng.per_mille(250),
         has_lid: rng.per_mille(500),
         wild: pick(rng, &[0, 50, 300]),
@@ -590,6 +616,7 @@ fn two_nodes() {
     assert!(tally.stale > 100);
     assert!(tally.strangers > 100);
     assert!(tally.removals > 1000);
+    assert!(tally.early > 1000);
 }
 
 /// Repeats one run: `CM_SEED=n cargo test -p rdma-cm-engine one_seed -- --nocapture`.

@@ -123,6 +123,32 @@ fn same_host() {
 }
 
 #[test]
+fn unmapped() {
+    assert_eq!(v6("::ffff:10.0.0.1", 7).unmapped(), v4(10, 0, 0, 1, 7));
+    assert_eq!(v6("::ffff:0.0.0.0", 7).unmapped(), v4(0, 0, 0, 0, 7));
+    // The prefix has 96 bits, all of which count.
+    for bit in 0..96 {
+        let Address::V6(v6) = v6("::ffff:10.0.0.1", 7) else {
+            panic!("an IPv6 address");
+        };
+        let addr = u128::from_be_bytes(v6.addr) ^ (1 << 127 >> bit);
+        let other = Address::V6(V6 {
+            addr: addr.to_be_bytes(),
+            ..v6
+        });
+        assert_eq!(other.unmapped(), other);
+    }
+    for other in [v4(10, 0, 0, 1, 7), v6("::", 7), ib(7, 1, 1)] {
+        assert_eq!(other.unmapped(), other);
+    }
+    // The GID of both is the same.
+    assert_eq!(
+        v6("::ffff:1.2.3.4", 0).unmapped().gid(),
+        v6("::ffff:1.2.3.4", 0).gid()
+    );
+}
+
+#[test]
 fn interfaces() {
     assert_eq!(scoped("fe80::1", 0, 0).interface(), Err(Refusal::Invalid));
     assert_eq!(scoped("fe80::1", 0, 5).interface(), Ok(Some(5)));

@@ -73,7 +73,7 @@ fn node_types() {
     for state in every_state() {
         for raw in 0..=255 {
             let mut options = Options::default();
-            let known = [0, 1, 4].contains(&raw);
+            let known = [1, 4, 7].contains(&raw);
             let wanted = match (known, state.raw()) {
                 (false, _) => Err(Refusal::Invalid),
                 (true, 0) => Ok(()),

@@ -275,11 +275,11 @@ impl World<'_> {
             responder_resources: self.rng.byte() & 7,
             initiator_depth: self.rng.byte() & 7,
             // 4 to 64 ms.
-            remote_response_timeout: 10 + self.rng.below(5) as u8,
+            remote_response_timeout: self.response_timeout(),
             transport: Transport::Rc,
             flow_control: true,
             psn: Psn::new(self.rng.word()),
-            local_response_timeout: 10 + self.rng.below(5) as u8,
+            local_response_timeout: self.response_timeout(),
             retry_count: 7,
             pkey: 0xffff,
             mtu: 1 + self.rng.below(5) as u8,
@@ -335,7 +335,9 @@ impl World<'_> {
         let is_new = live == 0 || self.rng.per_mille(250);
         if is_new {
             let view = View::Idle;
-            let slot = self.new_slot(node, Conn::new, view);
+            let early = self.cfg.early;
+            let conn = |id| Conn::new(id).with_early_repeats(early);
+            let slot = self.new_slot(node, conn, view);
             return if self.rng.per_mille(850) {
                 self.connect(node, slot);
             } else {

@@ -223,7 +223,8 @@ impl World<'_> {
         let primary = self.path(node, from);
         let alternate = req.alternate.map(|_| self.path(node, from));
         let tid = message.tid;
-        let conn = |id| Conn::from_req(id, tid, req, primary, alternate);
+        let early = self.cfg.early;
+        let conn = |id| Conn::from_req(id, tid, req, primary, alternate).with_early_repeats(early);
         if self.trace {
             let (now, from, id) = (self.now, from.0[0], req.local_id.0 ^ RANDOM);
             eprintln!("{now} node {node} id {slot}: made for REQ of {id:x} from {from:x}");

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Early repeats: a message that waits for its answer is sent once more after a second.
+//!
+//! The MAD layer repeats a REQ, a REP and a DREQ each time that [`times`](super::times) tells, 4 to 5
+//! seconds with the parameters that `rdma_cm` uses, so a single loss delays a connection by that time. An early
+//! repeat is one more copy, between the message and its first repetition. All others are sent as without
+//! it, at the same times, so an early repeat never makes an exchange later or give up earlier.
+//!
+//! It must not make a peer slower, either:
+//!
+//! * A port sends no more than [`BURST`] early repeats at once, and [`RATE`] in a second
+//!   ([`Budget`]). A network that loses one message in a hundred needs fewer; a peer with so much to do that it
+//!   does not answer hundreds within a second is not given hundreds more.
+//! * A peer may answer a copy with an MRA, because its consumer needs time. It would not have been asked yet,
+//!   and an MRA delays repetitions by a minute. So an MRA that comes after an early repeat and before
+//!   the first repetition is ignored; the peer sends it again when it gets the repetition.
+//!
+//! Owner: [`Conn`](super::conn::Conn) has the state of the present send, a port its budget.
+
+use super::ids::Instant;
+use super::ids::SendId;
+
+/// Milliseconds from a message to its early repeat.
+pub const AFTER_MS: u32 = 1000;
+/// Early repeats that a port may send at once.
+pub const BURST: u32 = 32;
+/// Early repeats that a port may send in a second.
+pub const RATE: u32 = 32;
+
+/// The early repeat of the present send of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Early {
+    /// There are no early repeats.
+    Off,
+    /// There is no send, or it has no early repeat.
+    None,
+    /// It will be sent.
+    Due { send: SendId, at: Instant },
+    /// It was sent, and the first repetition will be later.
+    Sent { send: SendId, regular: Instant },
+}
+
+impl Early {
+    /// Of a message that is sent now, and repeated each `timeout_ms`, `retries` times.
+    pub(super) const fn of(self, send: SendId, now: Instant, timeout_ms: u32, retries: u8) -> Self {
+        match self {
+            Self::Off => Self::Off,
+            Self::None | Self::Due { .. } | Self::Sent { .. } => {
+                // It is worth a message only if it comes much earlier.
+                if retries == 0 || timeout_ms / 2 < AFTER_MS {
+                    return Self::None;
+                }
+                Self::Due {
+                    send,
+                    at: now.after(AFTER_MS),
+                }
+            }
+        }
+    }
+
+    /// When it is over.
+    pub(super) const fn over(self) -> Self {
+        match self {
+            Self::Off => Self::Off,
+            Self::None | Self::Due { .. } | Self::Sent { .. } => Self::None,
+        }
+    }
+
+    /// Whether an MRA that comes now may answer the early repeat.
+    pub(super) fn provoked(self, now: Instant) -> bool {
+        match self {
+            Self::Sent { regular, .. } => now < regular,
+            Self::Off | Self::None | Self::Due { .. } => false,
+        }
+    }
+}
+
+/// How many early repeats a port may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Thousandths of a message.
+    left: u64,
+    at: Instant,
+}
+
+impl Budget {
+    const UNIT: u64 = 1000;
+
+    /// A full budget.
+    pub const fn new(now: Instant) -> Self {
+        Self {
+            // CAST: widens.
+            left: BURST as u64 * Self::UNIT,
+            at: now,
+        }
+    }
+
+    /// Takes one message, if there is one.
+    pub fn take(&mut self, now: Instant) -> bool {
+        let elapsed = now.0.saturating_sub(self.at.0);
+        let more = elapsed.saturating_mul(RATE.into());
+        let most = u64::from(BURST).saturating_mul(Self::UNIT);
+        self.left = self.left.saturating_add(more).min(most);
+        self.at = self.at.max(now);
+        match self.left.checked_sub(Self::UNIT) {
+            Some(left) => {
+                self.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
