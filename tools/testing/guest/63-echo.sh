@@ -12,6 +12,8 @@ fi
 
 ground() {
     two_nodes_gone || return
+    # The number: the service listens on the devices of both namespaces, and siw binds both sockets in that
+    # of the service, by the numbers of their interfaces, which must differ.
     ip netns add n1 && ip link add e0 index 77 type veth peer name v1 netns n1 || return
     ip link set e0 up && ip addr add 10.0.1.2/24 dev e0 && ip addr add fd01::2/64 dev e0 nodad || return
     on 1 ip link set lo up
