@@ -164,14 +164,12 @@ impl<'a> Walk<'a> {
         // SAFETY: The namespace is valid (`Net`); the address has 16 bytes and outlives the call.
         unsafe {
             match self.dst {
-                IpAddr::V4(ip) => bindings::rdma_helper_net_has_ip4(
-                    net.as_raw(),
-                    u32::from_ne_bytes(ip.octets()),
-                ),
-                IpAddr::V6(ip) => bindings::rdma_helper_net_has_ip6(
-                    net.as_raw(),
-                    ip.octets().as_ptr().cast(),
-                ),
+                IpAddr::V4(ip) => {
+                    bindings::rdma_helper_net_has_ip4(net.as_raw(), u32::from_ne_bytes(ip.octets()))
+                }
+                IpAddr::V6(ip) => {
+                    bindings::rdma_helper_net_has_ip6(net.as_raw(), ip.octets().as_ptr().cast())
+                }
             }
         }
     }
@@ -203,9 +201,8 @@ fn for_each_upper<'a>(
     loop {
         // SAFETY: The device is valid and RCU is held; `at` is null or was set by the function for
         // this device. RCU keeps the device that is returned.
-        let upper: Option<&NetDevice> = unsafe {
-            Option::from_c(bindings::rdma_helper_dev_next_upper(dev.as_raw(), &mut at))
-        };
+        let upper: Option<&NetDevice> =
+            unsafe { Option::from_c(bindings::rdma_helper_dev_next_upper(dev.as_raw(), &mut at)) };
         match upper {
             Some(upper) if !holds(upper) => return false,
             Some(_) => {}
@@ -223,9 +220,8 @@ fn for_each_lower<'a>(
     let mut at = ptr::null_mut();
     loop {
         // SAFETY: As in `for_each_upper`.
-        let lower: Option<&NetDevice> = unsafe {
-            Option::from_c(bindings::rdma_helper_dev_next_lower(dev.as_raw(), &mut at))
-        };
+        let lower: Option<&NetDevice> =
+            unsafe { Option::from_c(bindings::rdma_helper_dev_next_lower(dev.as_raw(), &mut at)) };
         match lower {
             Some(lower) if !holds(lower) => return false,
             Some(_) => {}

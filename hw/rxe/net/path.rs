@@ -229,9 +229,9 @@ impl CachedRoute {
         self.generation == endpoint.generation()
             && match &self.via {
                 Via::Local { .. } => true,
-                Via::Wire { route, .. } => route
-                    .get(&rcu::read_lock())
-                    .is_some_and(Route::is_valid),
+                Via::Wire { route, .. } => {
+                    route.get(&rcu::read_lock()).is_some_and(Route::is_valid)
+                }
             }
     }
 }

@@ -201,7 +201,9 @@ impl QpObject {
         let send_slots = SendHalf::slots(&send_queue)?;
         let pace = match kind {
             QpType::Rc => None,
-            QpType::Uc | QpType::Ud | QpType::Gsi => Some(Pace::new(InFlight::new(rdma::resident!(), accounted::GFP)?)),
+            QpType::Uc | QpType::Ud | QpType::Gsi => {
+                Some(Pace::new(InFlight::new(rdma::resident!(), accounted::GFP)?))
+            }
         };
         let counted = pace.as_ref().map(|pace| pace.in_flight().clone());
         let destinations = Destinations::new(kind, counted)?;
