@@ -4,6 +4,7 @@
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter_ipv4.h>
 #include <linux/string.h>
 #include <net/addrconf.h>
 #include <net/net_namespace.h>
@@ -13,14 +14,30 @@
 #include "helpers.h"
 
 #ifdef CONFIG_NETFILTER
-static bool hooked(struct nf_hook_entries *const *hooks, unsigned int mask)
+/*
+ * Whether a hook may be one that looks into packets. Those of security modules, which some kernels have
+ * in every namespace, look at who sent them.
+ */
+static bool is_rule(const struct nf_hook_ops *ops)
 {
-	unsigned int hook;
+	return ops->hook_ops_type != NF_HOOK_OP_UNDEFINED ||
+	       (ops->priority != NF_IP_PRI_SELINUX_FIRST && ops->priority != NF_IP_PRI_SELINUX_LAST);
+}
 
-	for (hook = 0; hook < NF_INET_NUMHOOKS; hook++)
-		if (mask & BIT(hook) && rcu_access_pointer(hooks[hook]))
-			return true;
-	return false;
+static bool hooked(struct nf_hook_entries __rcu **hooks, unsigned int mask)
+{
+	const struct nf_hook_entries *entries;
+	unsigned int hook, i;
+	bool found = false;
+
+	rcu_read_lock();
+	for (hook = 0; hook < NF_INET_NUMHOOKS && !found; hook++) {
+		entries = mask & BIT(hook) ? rcu_dereference(hooks[hook]) : NULL;
+		for (i = 0; entries && i < entries->num_hook_entries && !found; i++)
+			found = is_rule(READ_ONCE(nf_hook_entries_get_hook_ops(entries)[i]));
+	}
+	rcu_read_unlock();
+	return found;
 }
 #endif
 
@@ -31,8 +48,7 @@ bool rdma_helper_net_inspects(struct net *net, bool v6, bool sent)
 	unsigned int mask = sent ? BIT(NF_INET_LOCAL_OUT) | BIT(NF_INET_POST_ROUTING) :
 				   BIT(NF_INET_PRE_ROUTING) | BIT(NF_INET_LOCAL_IN);
 
-	return hooked((struct nf_hook_entries *const *)(v6 ? net->nf.hooks_ipv6 : net->nf.hooks_ipv4),
-		      mask);
+	return hooked(v6 ? net->nf.hooks_ipv6 : net->nf.hooks_ipv4, mask);
 #else
 	return false;
 #endif
@@ -42,7 +58,7 @@ bool rdma_helper_net_inspects(struct net *net, bool v6, bool sent)
 bool rdma_helper_net_inspects_bridged(struct net *net)
 {
 #if defined(CONFIG_NETFILTER) && defined(CONFIG_NETFILTER_FAMILY_BRIDGE)
-	return hooked((struct nf_hook_entries *const *)net->nf.hooks_bridge, ~0u);
+	return hooked(net->nf.hooks_bridge, ~0u);
 #else
 	return false;
 #endif

@@ -171,9 +171,18 @@ __be16 rdma_helper_skb_protocol(const struct sk_buff *skb)
 	return READ_ONCE(skb->protocol);
 }
 
+/* The device that received a datagram: if a VRF has taken it, its port. Under RCU. */
 struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb)
 {
-	return READ_ONCE(skb->dev);
+	struct net_device *dev = READ_ONCE(skb->dev), *port = NULL;
+	int index;
+
+	if (!dev || !netif_is_l3_master(dev))
+		return dev;
+	index = skb->protocol == htons(ETH_P_IPV6) ? inet6_sdif(skb) : inet_sdif(skb);
+	if (index)
+		port = dev_get_by_index_rcu(dev_net_rcu(dev), index);
+	return port ?: dev;
 }
 
 void rdma_helper_skb_set_dev(struct sk_buff *skb, struct net_device *dev)
