@@ -323,6 +323,23 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
         unsafe { node.as_ref() }
     }
 
+    /// Returns the object with the lowest ID from `id` on, and its ID. Objects that are published or
+    /// removed meanwhile may be found or not.
+    ///
+    /// Context: any except a hard interrupt.
+    pub fn next(&self, id: u32) -> Option<(u32, Arc<T>)> {
+        let _rcu = rcu::read_lock();
+        let mut at = index(id);
+        // SAFETY: `xa` is initialised (type invariant); reading requires no lock; `at` is a local.
+        // An entry that is not null is a node, which RCU keeps, see `find`.
+        let node = unsafe {
+            bindings::xa_find(self.xa.get(), &mut at, c_ulong::MAX, bindings::XA_PRESENT)
+                .cast::<Node<T>>()
+                .as_ref()
+        }?;
+        Some((node.id, node.item.clone()))
+    }
+
     /// Removes the object of `id` and frees the ID.
     ///
     /// Readers that found the object before may still use it. The table's reference is dropped

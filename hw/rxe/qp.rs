@@ -35,6 +35,7 @@ mod early;
 mod feed;
 mod loopback;
 mod notes;
+mod pace;
 mod park;
 mod post;
 mod recv;

@@ -107,6 +107,7 @@ struct socket;
 
 void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len);
 void rdma_helper_skb_pull(struct sk_buff *skb, unsigned int len);
+void rdma_helper_skb_push(struct sk_buff *skb, unsigned int len);
 bool rdma_helper_skb_is_before_data(const struct sk_buff *skb, unsigned int len);
 int rdma_helper_skb_before_data(const struct sk_buff *skb);
 void rdma_helper_skb_set_headers(struct sk_buff *skb, __be16 protocol,
@@ -128,6 +129,11 @@ void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
 __be16 rdma_helper_skb_protocol(const struct sk_buff *skb);
 struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb);
 void rdma_helper_skb_set_dev(struct sk_buff *skb, struct net_device *dev);
+void rdma_helper_skb_set_sender_cpu(struct sk_buff *skb, unsigned int cpu);
+void rdma_helper_skb_set_token(struct sk_buff *skb, void (*ended)(struct sk_buff *),
+			       void *token, u32 packets);
+void *rdma_helper_skb_token(struct sk_buff *skb, u32 *packets);
+unsigned int rdma_helper_cpu(void);
 void rdma_helper_skb_orphan(struct sk_buff *skb);
 void rdma_helper_skb_set_destructor(struct sk_buff *skb,
 		void (*destructor)(struct sk_buff *));
@@ -284,6 +290,30 @@ int rdma_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb,
 
 /* stats.c */
 unsigned int rdma_helper_jiffies_to_msecs(unsigned long time);
+/* inspect.c */
+enum rdma_dev_kind {
+	/* Everything else. */
+	RDMA_DEV_OTHER,
+	RDMA_DEV_BRIDGE,
+	/* A bond or a VLAN. */
+	RDMA_DEV_STACKED,
+	RDMA_DEV_MACVLAN,
+};
+bool rdma_helper_net_inspects(struct net *net, bool v6, bool sent);
+bool rdma_helper_net_inspects_bridged(struct net *net);
+bool rdma_helper_dev_inspects_sent(struct net_device *dev);
+bool rdma_helper_dev_inspects_received(struct net_device *dev);
+bool rdma_helper_dev_passes_trains(struct net_device *dev);
+struct net_device *rdma_helper_dev_peer(struct net_device *dev);
+unsigned int rdma_helper_dev_kind(struct net_device *dev);
+bool rdma_helper_dev_is_taken(struct net_device *dev);
+bool rdma_helper_dev_is_vrf_port(struct net_device *dev);
+bool rdma_helper_dev_routes(struct net_device *dev, bool v6);
+bool rdma_helper_net_has_ip4(struct net *net, __be32 addr);
+bool rdma_helper_net_has_ip6(struct net *net, const void *addr);
+struct net_device *rdma_helper_dev_next_upper(struct net_device *dev, struct list_head **at);
+struct net_device *rdma_helper_dev_next_lower(struct net_device *dev, struct list_head **at);
+
 /* gid.c */
 struct netdev_nested_priv;
 

@@ -37,6 +37,12 @@ void rdma_helper_skb_pull(struct sk_buff *skb, unsigned int len)
 	__skb_pull(skb, len);
 }
 
+/* There must be @len bytes of headroom. */
+void rdma_helper_skb_push(struct sk_buff *skb, unsigned int len)
+{
+	__skb_push(skb, len);
+}
+
 /* Returns whether the network header starts @len bytes before the data. */
 bool rdma_helper_skb_is_before_data(const struct sk_buff *skb, unsigned int len)
 {
@@ -165,14 +171,56 @@ __be16 rdma_helper_skb_protocol(const struct sk_buff *skb)
 	return READ_ONCE(skb->protocol);
 }
 
+/* The device that received a datagram: if a VRF has taken it, its port. Under RCU. */
 struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb)
 {
-	return READ_ONCE(skb->dev);
+	struct net_device *dev = READ_ONCE(skb->dev), *port = NULL;
+	int index;
+
+	if (!dev || !netif_is_l3_master(dev))
+		return dev;
+	index = skb->protocol == htons(ETH_P_IPV6) ? inet6_sdif(skb) : inet_sdif(skb);
+	if (index)
+		port = dev_get_by_index_rcu(dev_net_rcu(dev), index);
+	return port ?: dev;
 }
 
 void rdma_helper_skb_set_dev(struct sk_buff *skb, struct net_device *dev)
 {
 	WRITE_ONCE(skb->dev, dev);
+}
+
+/* The CPU that selects the queue of a device with XPS, instead of the current one. */
+void rdma_helper_skb_set_sender_cpu(struct sk_buff *skb, unsigned int cpu)
+{
+#ifdef CONFIG_XPS
+	skb->sender_cpu = cpu + 1;
+#endif
+}
+
+/*
+ * Has @ended called when the skb, which has no destructor, is freed or passed to another owner. The
+ * arguments are in fields that the stack uses for zero copy and for time stamps of sent packets only,
+ * and preserves.
+ */
+void rdma_helper_skb_set_token(struct sk_buff *skb, void (*ended)(struct sk_buff *),
+			       void *token, u32 packets)
+{
+	skb->destructor = ended;
+	skb_shinfo(skb)->destructor_arg = token;
+	skb_shinfo(skb)->tskey = packets;
+}
+
+void *rdma_helper_skb_token(struct sk_buff *skb, u32 *packets)
+{
+	*packets = skb_shinfo(skb)->tskey;
+	return skb_shinfo(skb)->destructor_arg;
+}
+
+/* The current CPU, which may be another one soon. */
+unsigned int rdma_helper_cpu(void)
+{
+	return raw_smp_processor_id();
 }
 
 void rdma_helper_skb_orphan(struct sk_buff *skb)
@@ -447,9 +495,10 @@ struct net_device *rdma_helper_dst_dev_rcu(const struct dst_entry *dst)
 	return dst_dev_rcu(dst);
 }
 
+/* By IPsec, or by a tunnel or a program of the route itself. */
 bool rdma_helper_dst_is_transformed(const struct dst_entry *dst)
 {
-	return dst_xfrm(dst);
+	return dst_xfrm(dst) || dst->lwtstate;
 }
 
 int rdma_helper_ip_local_out(struct net *net, struct sk_buff *skb)
@@ -539,6 +588,23 @@ void rdma_helper_udp_tunnel_release(struct sock *sk)
 
 /* GRO for tunnel sockets: received datagrams are chained */
 
+static int has_program(struct net_device *upper, struct netdev_nested_priv *priv)
+{
+	return !!rcu_access_pointer(upper->xdp_prog);
+}
+
+/*
+ * Whether a device above has a generic XDP program, to which a train would be one packet. (For a
+ * device with a program of its own, GRO is off.)
+ */
+static bool gro_meets_program(struct net_device *dev)
+{
+	struct netdev_nested_priv priv = {};
+
+	return !list_empty(&dev->adj_list.upper) &&
+	       netdev_walk_all_upper_dev_rcu(dev, has_program, &priv);
+}
+
 /* Reports the GRO state of a datagram, with @behind bytes after its UDP header. */
 void rdma_helper_gro_look(struct list_head *head, struct sk_buff *skb,
 			  unsigned int behind, struct rdma_gro *gro)
@@ -558,6 +624,8 @@ void rdma_helper_gro_look(struct list_head *head, struct sk_buff *skb,
 	}
 	/* GRO has found an exception, or the skb is a train already. */
 	if (cb->flush || skb->encapsulation || skb->ip_summed == CHECKSUM_PARTIAL)
+		return;
+	if (gro_meets_program(skb->dev))
 		return;
 	/* Pull the headers out of fragments: a local program may write to those. */
 	if (!pskb_may_pull(skb, end))

@@ -38,6 +38,14 @@ impl AddrPair {
         }
     }
 
+    /// Returns the destination.
+    pub const fn dst(&self) -> IpAddr {
+        match *self {
+            Self::V4 { dst, .. } => IpAddr::V4(dst),
+            Self::V6 { dst, .. } => IpAddr::V6(dst),
+        }
+    }
+
     /// Returns the pair as seen from the other end.
     pub const fn reversed(self) -> Self {
         match self {

@@ -115,6 +115,12 @@ impl Net {
         }
     }
 
+    /// Returns a number that distinguishes the namespace from others that exist.
+    #[inline]
+    pub fn identity(&self) -> usize {
+        self.as_raw().addr()
+    }
+
     /// Returns the initial namespace, which is never removed.
     #[inline]
     pub fn init() -> &'static CountedNet {

@@ -13,10 +13,13 @@ use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::rcu;
+use kernel::sync::Arc;
 
 use super::addr::AddrPair;
 use super::device::Net;
 use super::device::NetDevice;
+use super::in_flight::InFlight;
+use super::skb::Skb;
 use super::train::Train;
 use crate::bindings;
 
@@ -38,6 +41,9 @@ pub struct Flow {
 /// A reference to a route (`struct dst_entry`), and its cookie, by which the kernel checks whether
 /// it is still valid.
 ///
+/// Where a card's queues are selected by CPU (XPS), all packets along a route use the queue of the
+/// CPU that looked it up, so that they stay in order when their sender moves to another CPU.
+///
 /// # Invariants
 ///
 /// The pointer is valid and owns a reference. The route is for IPv6 if and only if `v6` is set.
@@ -45,6 +51,8 @@ pub struct Route {
     dst: NonNull<bindings::dst_entry>,
     cookie: u32,
     v6: bool,
+    /// The CPU that looked it up.
+    cpu: u32,
 }
 
 // SAFETY: Routes are counted atomically, and may be used from any thread.
@@ -105,7 +113,13 @@ impl Route {
     pub(super) unsafe fn from_lookup(dst: *mut bindings::dst_entry, v6: bool) -> Result<Self> {
         let dst = NonNull::new(from_err_ptr(dst)?).ok_or(ENODEV)?;
         // INVARIANT: Guaranteed by the caller (contract of this function).
-        let mut route = Self { dst, cookie: 0, v6 };
+        let mut route = Self {
+            dst,
+            cookie: 0,
+            v6,
+            // SAFETY: The function has no precondition.
+            cpu: unsafe { bindings::rdma_helper_cpu() },
+        };
         // SAFETY: The route is valid (type invariant).
         let error = unsafe { bindings::rdma_helper_dst_error(route.as_raw()) };
         to_result(error)?;
@@ -161,25 +175,67 @@ impl Route {
     }
 
     /// Sends packets that begin with complete IP headers, except the checksums of IPv4 headers. IP
-    /// and UDP headers have `header_len` bytes. Softirq.
+    /// and UDP headers have `header_len` bytes. `counted` counts them until a device has sent them.
+    /// Softirq.
     ///
     /// # Errors
     ///
     /// Those of the stack. A packet that is queued, or lost on the way, is an error only if the
     /// stack reports it.
     #[inline]
-    pub fn send(&self, train: Train, header_len: usize) -> Result<Sent> {
+    pub fn send(
+        &self,
+        train: Train,
+        header_len: usize,
+        counted: Option<&Arc<InFlight>>,
+    ) -> Result<Sent> {
+        let count = train.count();
+        let mut skb = train.finish(header_len);
+        if let Some(counted) = counted {
+            InFlight::counts(counted, &mut skb, count.into());
+        }
+        self.transmit(skb)
+    }
+
+    /// As [`Self::send`], but each packet is sent for itself; `sent` is called with each result.
+    pub fn send_apart(
+        &self,
+        train: Train,
+        header_len: usize,
+        counted: Option<&Arc<InFlight>>,
+        mut sent: impl FnMut(Result<Sent>),
+    ) {
+        let mut transmit = |mut skb| {
+            if let Some(counted) = counted {
+                InFlight::counts(counted, &mut skb, 1);
+            }
+            sent(self.transmit(skb));
+        };
+        let (head, others) = train.into_parts();
+        transmit(head);
+        for mut skb in others {
+            // Otherwise it was no packet: it is dropped.
+            if let Some(()) = skb.unpull(header_len) {
+                transmit(skb);
+            }
+        }
+    }
+
+    /// Passes a buffer that was under construction to the stack. Softirq.
+    #[inline]
+    fn transmit(&self, skb: Skb) -> Result<Sent> {
         // The packet borrows the route: code that queues it takes a reference, as long as RCU is
         // held.
         let rcu = rcu::read_lock();
         let dev = self.dev(&rcu);
-        let skb = train.finish(header_len).into_raw().as_ptr();
+        let skb = skb.into_raw().as_ptr();
         // SAFETY:
         // - the buffer was under construction, so it has no other references, and no route;
         // - route and device are valid while `self` and `rcu` exist;
         // - the stack takes over the buffer in every case.
         let code = unsafe {
             bindings::rdma_helper_skb_set_dev(skb, dev.as_raw());
+            bindings::rdma_helper_skb_set_sender_cpu(skb, self.cpu);
             bindings::rdma_helper_skb_dst_set_noref(skb, self.as_raw());
             if self.v6 {
                 bindings::rdma_helper_ip6_local_out(dev.net(&rcu).as_raw(), skb)

@@ -236,6 +236,22 @@ impl Skb {
         Some(())
     }
 
+    /// Undoes [`Self::pull`] of `len` bytes. `None`, with nothing changed, if the network header does
+    /// not start there.
+    #[inline]
+    pub(super) fn unpull(&mut self, len: usize) -> Option<()> {
+        let len = u32::try_from(len).ok()?;
+        // SAFETY: The buffer is changed through this reference only (type invariant). The network
+        // header is inside the buffer, so there is as much headroom, as checked.
+        unsafe {
+            if !bindings::rdma_helper_skb_is_before_data(self.as_raw(), len) {
+                return None;
+            }
+            bindings::rdma_helper_skb_push(self.as_raw(), len);
+        }
+        Some(())
+    }
+
     /// Returns another buffer with the same data, which is not written through either. Its scratch
     /// space is its own. Does not sleep.
     ///

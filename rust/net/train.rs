@@ -129,7 +129,24 @@ impl Train {
     }
 }
 
-/// Packets of a received train. Drop frees those that remain.
+impl Train {
+    /// Takes the train apart: the first packet, and the others, whose data pointers are behind
+    /// their IP and UDP headers.
+    #[inline]
+    pub(super) fn into_parts(self) -> (Skb, SkbList) {
+        let list = if self.last.is_null() {
+            ptr::null_mut()
+        } else {
+            // SAFETY: The head has no other references (type invariant), and its fragment list is
+            // owned; the list's bytes are not counted in the head until `finish`.
+            unsafe { bindings::rdma_helper_skb_take_frag_list(self.head.as_raw()) }
+        };
+        // INVARIANT: The list owns the references that the head had.
+        (self.head.finish(), SkbList(list))
+    }
+}
+
+/// Packets of a received train, or of one that was taken apart. Drop frees those that remain.
 ///
 /// # Invariants
 ///

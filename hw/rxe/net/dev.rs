@@ -13,12 +13,15 @@ use kernel::sync::Arc;
 
 use rdma::net::rtnl;
 use rdma::net::CountedNet;
+use rdma::net::Net;
 use rdma::net::NetDevice;
 use rdma::net::NetNotifier;
 use rdma::net::NetdevEvent;
 use rdma::net::NetdevEvents;
 use rdma::net::Pernet;
+use rdma::net::Route;
 
+use super::edge::HeldRoute;
 use super::edge::Namespace;
 use super::edge::PernetState;
 use super::local::Lane;
@@ -141,6 +144,15 @@ impl<S: RxSink> Endpoint<S> {
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         self.namespace.generation.load(Ordering::Acquire)
+    }
+
+    /// Prepares a route for being kept: see [`Namespace::hold`].
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if `net` is not the endpoint's namespace, or ends; `ENOMEM`.
+    pub(super) fn hold(&self, net: &Net, route: Route, rcu: &rcu::Guard) -> Result<HeldRoute> {
+        self.namespace.hold(net, route, rcu)
     }
 
     /// Returns whether no packets to queue pair `qpn` of this device are on their way through a

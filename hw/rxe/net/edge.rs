@@ -8,7 +8,7 @@
 //! lower device's sink.
 //!
 //! This is a part of the edge because a socket does not keep its namespace: that it is closed in
-//! time is argued here, by [`PernetState`].
+//! time is argued here, by [`PernetState`]. The same goes for routes ([`HeldRoute`]).
 //!
 //! Locks: `Namespace::sockets` is taken in process context only, also under RTNL. Under it only the
 //! locks for opening and closing sockets are taken.
@@ -25,10 +25,13 @@ use kernel::sync::Mutex;
 
 use rdma::net::pernet::AfterDevices;
 use rdma::net::CountedNet;
+use rdma::net::KeptRoute;
+use rdma::net::KeptRoutes;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
+use rdma::net::Route;
 use rdma::net::Skb;
 use rdma::net::TunnelReceiver;
 use rdma::net::UdpTunnel;
@@ -51,6 +54,9 @@ pub(super) struct Namespace<S: RxSink> {
     pub(super) sinks: Table<S, 4>,
     /// Counts events that may change routes or addresses.
     pub(super) generation: AtomicU32,
+    /// [`Net::identity`] of the namespace.
+    net: usize,
+    kept: Arc<KeptRoutes>,
     #[pin]
     sockets: Mutex<Sockets<S>>,
 }
@@ -70,11 +76,15 @@ enum Sockets<S: RxSink> {
 }
 
 impl<S: RxSink> Namespace<S> {
-    fn new() -> Result<Arc<Self>> {
+    fn new(net: &Net) -> Result<Arc<Self>> {
+        let net = net.identity();
+        let kept = KeptRoutes::new(rdma::resident!())?;
         Arc::pin_init(
             pin_init!(Self {
                 sinks <- new_table!("rxe::Namespace::sinks"),
                 generation: AtomicU32::new(0),
+                net,
+                kept,
                 sockets <- new_mutex!(Sockets::Closed, "rxe::Namespace::sockets"),
             }),
             GFP_KERNEL,
@@ -161,6 +171,24 @@ impl<S: RxSink> Namespace<S> {
         let _: u32 = self.generation.fetch_add(1, Ordering::Release);
     }
 
+    /// Prepares a route for being kept. `net` is where it was looked up, in the critical section of
+    /// `rcu`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if `net` is not this namespace, or ends; `ENOMEM`.
+    pub(super) fn hold(&self, net: &Net, route: Route, rcu: &rcu::Guard) -> Result<HeldRoute> {
+        if net.identity() != self.net {
+            return Err(ENODEV);
+        }
+        // A route for IPv4 does not use its namespace when it is released, and the initial one does
+        // not end.
+        if !route.is_v6() || *net == **Net::init() {
+            return Ok(HeldRoute::Own(route));
+        }
+        self.kept.keep(route, rcu).map(HeldRoute::Kept)
+    }
+
     /// Delivers a packet to the sink of its network device.
     fn deliver(&self, skb: Skb, ndev: &NetDevice, rcu: &rcu::Guard) {
         let sink = self.sink(ndev.ifindex(), rcu).or_else(|| {
@@ -186,6 +214,25 @@ impl<S: RxSink> Namespace<S> {
     }
 }
 
+/// A route that is kept from one turn to the next.
+pub(super) enum HeldRoute {
+    /// It is valid as long as it is kept.
+    Own(Route),
+    /// It is released at the end of its namespace.
+    Kept(KeptRoute),
+}
+
+impl HeldRoute {
+    /// Returns the route; `None` if its namespace ends.
+    #[inline]
+    pub(super) fn get<'a>(&'a self, rcu: &'a rcu::Guard) -> Option<&'a Route> {
+        match self {
+            Self::Own(route) => Some(route),
+            Self::Kept(route) => route.get(rcu),
+        }
+    }
+}
+
 impl<S: RxSink> TunnelReceiver for Namespace<S> {
     fn receive(&self, skb: Skb, ndev: Option<&NetDevice>, rcu: &rcu::Guard) {
         match ndev {
@@ -200,7 +247,7 @@ impl<S: RxSink> TunnelReceiver for Namespace<S> {
     }
 }
 
-/// State that the kernel keeps for each namespace; its drop closes the sockets.
+/// State that the kernel keeps for each namespace; its drop closes the sockets and releases routes.
 pub(super) struct PernetState<S: RxSink>(Arc<Namespace<S>>);
 
 impl<S: RxSink> PernetState<S> {
@@ -215,13 +262,14 @@ rdma::impl_pernet_slot!(impl{S: RxSink} for PernetState<S>);
 impl<S: RxSink> PernetData for PernetState<S> {
     type Dropped = AfterDevices;
 
-    fn new(_net: &Net) -> impl PinInit<Self, Error> {
-        Namespace::new().map(Self)
+    fn new(net: &Net) -> impl PinInit<Self, Error> {
+        Namespace::new(net).map(Self)
     }
 }
 
 impl<S: RxSink> Drop for PernetState<S> {
     fn drop(&mut self) {
         *self.0.sockets.lock() = Sockets::Gone;
+        self.0.kept.end();
     }
 }

@@ -4,10 +4,12 @@
 //!
 //! A [`Path`] is a value made from an address handle; it holds no references. It resolves to a
 //! [`CachedRoute`]: a route, or the fact that the destination is this device itself. Senders cache
-//! routes and check them before use; a cached route keeps nothing alive.
+//! routes and check them before use; a cached route keeps no device and no namespace.
 //!
 //! Source: IBTA annex A17.9 (header fields), A17.9.2 (UDP source port). C header:
 //! `include/rdma/ib_verbs.h`.
+
+use core::net::IpAddr;
 
 use kernel::prelude::*;
 use kernel::sync::rcu;
@@ -22,6 +24,7 @@ use rdma::provider::AhAttr;
 use rdma::wire::ROCE_V2_UDP_PORT;
 
 use super::dev::Endpoint;
+use super::edge::HeldRoute;
 use super::rx::RxSink;
 
 /// Lowest UDP source port (`IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`); the lower 14 bits vary.
@@ -142,11 +145,12 @@ impl Path {
             NetworkType::Infiniband | NetworkType::RoceV1 => return Err(EINVAL),
         }
         let rcu = rcu::read_lock();
-        self.resolve_on(generation, sgid.ndev(&rcu)?, &rcu)
+        self.resolve_on(endpoint, generation, sgid.ndev(&rcu)?, &rcu)
     }
 
-    fn resolve_on(
+    fn resolve_on<S: RxSink>(
         &self,
+        endpoint: &Endpoint<S>,
         generation: u32,
         ndev: &NetDevice,
         rcu: &rcu::Guard,
@@ -162,8 +166,9 @@ impl Path {
                 link_room: 0,
             });
         }
+        let net = ndev.net(rcu);
         let route = Route::lookup(
-            ndev.net(rcu),
+            net,
             &Flow {
                 addrs: self.addrs,
                 ifindex: ndev.ifindex(),
@@ -177,7 +182,10 @@ impl Path {
             mtu: route.mtu(),
             trains: !route.is_transformed(),
             link_room: route.dev(rcu).link_room().saturating_add(TUNNEL_ROOM),
-            via: Via::Wire(route),
+            via: Via::Wire {
+                route: endpoint.hold(net, route, rcu)?,
+                peer: self.addrs.dst(),
+            },
         })
     }
 }
@@ -200,8 +208,8 @@ pub(crate) struct CachedRoute {
 pub(super) enum Via {
     /// This device itself, over the given VLAN of it.
     Local { vlan: Option<u16> },
-    /// Through the IP stack.
-    Wire(Route),
+    /// Through the IP stack, to an address.
+    Wire { route: HeldRoute, peer: IpAddr },
 }
 
 impl CachedRoute {
@@ -210,7 +218,7 @@ impl CachedRoute {
     pub(crate) fn loopback(&self) -> Option<Option<u16>> {
         match self.via {
             Via::Local { vlan } => Some(vlan),
-            Via::Wire(_) => None,
+            Via::Wire { .. } => None,
         }
     }
 
@@ -221,7 +229,9 @@ impl CachedRoute {
         self.generation == endpoint.generation()
             && match &self.via {
                 Via::Local { .. } => true,
-                Via::Wire(route) => route.is_valid(),
+                Via::Wire { route, .. } => {
+                    route.get(&rcu::read_lock()).is_some_and(Route::is_valid)
+                }
             }
     }
 }

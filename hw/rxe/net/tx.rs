@@ -8,7 +8,8 @@
 //! Packets of one path that are sent together leave as a train: one GSO buffer for the stack. The
 //! train may be segmented on the way, so each packet is built as it will look after segmentation:
 //! its own lengths, and an IPv4 ident that counts from 0 in each train, since the ICRC covers both.
-//! Packets must not be fragmented, so nothing else rewrites these fields.
+//! Packets must not be fragmented, so nothing else rewrites these fields. Where rules look into packets on
+//! the way, packets leave one by one, so that the rules apply to each.
 //!
 //! Source: IBTA annex A17.9.1 (RoCEv2 header fields), RFC 6864 (ident of atomic
 //! datagrams), RFC 6936 (zero UDP checksum over IPv6).
@@ -16,12 +17,16 @@
 use core::mem::MaybeUninit;
 
 use kernel::prelude::*;
+use kernel::sync::rcu;
+use kernel::sync::Arc;
 
 use rdma::net::skb::zeroed;
 use rdma::net::skb::PROTOCOL_IPV4;
 use rdma::net::skb::PROTOCOL_IPV6;
 use rdma::net::AddrPair;
+use rdma::net::InFlight;
 use rdma::net::NewSkb;
+use rdma::net::Route;
 use rdma::net::Train;
 use rdma::wire;
 use rdma::wire::outer;
@@ -133,14 +138,17 @@ pub(crate) struct Outbox {
     /// Length of the first packet, from its IP header on. No other packet is longer, so that a
     /// length check of the first covers all.
     longest: usize,
+    /// Counts packets that no device has sent yet.
+    counted: Option<Arc<InFlight>>,
 }
 
 impl Outbox {
-    /// Creates an empty outbox.
-    pub(crate) const fn new() -> Self {
+    /// Creates an empty outbox, whose packets `counted` counts when they are sent.
+    pub(crate) const fn new(counted: Option<Arc<InFlight>>) -> Self {
         Self {
             train: None,
             longest: 0,
+            counted,
         }
     }
 
@@ -183,7 +191,7 @@ impl Outbox {
                     before = Sent::Congested;
                 }
             }
-            Via::Wire(_) => {
+            Via::Wire { .. } => {
                 let packet = skb.data_mut();
                 icrc::seal(icrc::framing(v6), packet).ok_or(TxError::Headers)?;
                 unmask(packet, frame).ok_or(TxError::Headers)?;
@@ -219,12 +227,19 @@ impl Outbox {
     /// disabled.
     #[inline]
     pub(crate) fn flush(&mut self, route: &CachedRoute) -> Sent {
-        let (Some(mut train), Via::Wire(route)) = (self.train.take(), &route.via) else {
+        let (Some(mut train), Via::Wire { route, peer }) = (self.train.take(), &route.via) else {
             return Sent::Yes;
         };
         let count = train.count();
+        let rcu = rcu::read_lock();
+        let Some(route) = route.get(&rcu) else {
+            return Sent::Refused(count);
+        };
         let header_len = icrc::outer_len(route.is_v6());
         if count > 1 {
+            if !route.carries_trains(*peer) {
+                return send_apart(route, train, header_len, self.counted.as_ref());
+            }
             // The stack updates the length in the IP header, but not in the UDP header.
             // OVERFLOW: the outer headers end with the UDP header.
             let len = train.len().saturating_sub(header_len - UDP_LEN);
@@ -234,11 +249,31 @@ impl Outbox {
                 field.copy_from_slice(&len.to_be_bytes());
             }
         }
-        match route.send(train, header_len) {
+        match route.send(train, header_len, self.counted.as_ref()) {
             Ok(rdma::net::Sent::Yes) => Sent::Yes,
             Ok(rdma::net::Sent::Congested) => Sent::Congested,
             Err(_) => Sent::Refused(count),
         }
+    }
+}
+
+/// Sends each packet of a train for itself.
+fn send_apart(
+    route: &Route,
+    train: Train,
+    header_len: usize,
+    counted: Option<&Arc<InFlight>>,
+) -> Sent {
+    let (mut congested, mut refused) = (false, 0_u16);
+    route.send_apart(train, header_len, counted, |sent| match sent {
+        Ok(rdma::net::Sent::Yes) => {}
+        Ok(rdma::net::Sent::Congested) => congested = true,
+        Err(_) => refused = refused.saturating_add(1),
+    });
+    match (refused, congested) {
+        (0, false) => Sent::Yes,
+        (0, true) => Sent::Congested,
+        (refused, _) => Sent::Refused(refused),
     }
 }
 

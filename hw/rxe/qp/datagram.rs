@@ -22,6 +22,7 @@ use crate::queue::wqe::Route;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::accounted;
+use rdma::net::InFlight;
 
 /// Number of places: as many as a mask of 8 bits has.
 const PLACES: u32 = 8;
@@ -34,6 +35,8 @@ pub(super) struct Destinations {
     used: u8,
     /// The place found last.
     last: u32,
+    /// Counts packets that no device has sent yet; none on a connected queue pair.
+    counted: Option<Arc<InFlight>>,
 }
 
 struct Destination {
@@ -51,12 +54,13 @@ struct Handle {
 }
 
 impl Destinations {
-    /// Creates the storage that a queue pair of this type needs. May sleep.
+    /// Creates the storage that a queue pair of this type needs. `counted` counts the packets that it
+    /// sends. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(kind: QpType) -> Result<Self> {
+    pub(super) fn new(kind: QpType, counted: Option<Arc<InFlight>>) -> Result<Self> {
         let mut places = KVec::new();
         if kind.is_datagram() {
             for _ in 0..PLACES {
@@ -67,6 +71,7 @@ impl Destinations {
             places,
             used: 0,
             last: 0,
+            counted,
         })
     }
 
@@ -88,12 +93,13 @@ impl Destinations {
         };
         self.used |= 1u8.wrapping_shl(at);
         self.last = at;
+        let counted = &self.counted;
         let place = self.places.get_mut(at as usize)?;
         match route {
             Route::Ah(number) => {
                 if !place.as_ref().is_some_and(|kept| kept.is(*number)) {
                     *congested |= Destination::end(place, &qp.dev);
-                    *place = Some(Destination::of_handle(qp, *number)?);
+                    *place = Some(Destination::of_handle(qp, *number, counted)?);
                 }
             }
             Route::Av(av) => {
@@ -106,7 +112,7 @@ impl Destinations {
                     *congested |= Destination::end(place, &qp.dev);
                     *place = Some(Destination {
                         handle: None,
-                        sender: path.map(Sender::new),
+                        sender: path.map(|path| Sender::new(path, counted.clone())),
                     });
                 }
             }
@@ -159,7 +165,7 @@ impl Destination {
 
     /// Returns the destination of address handle `number`, if the queue pair may use it.
     #[inline(never)]
-    fn of_handle(qp: &Qp, number: u32) -> Option<Self> {
+    fn of_handle(qp: &Qp, number: u32, counted: &Option<Arc<InFlight>>) -> Option<Self> {
         let ah = qp.dev.ahs.get(number).filter(|ah| ah.pd == qp.pd)?;
         let (path, edition) = ah.path(qp.number)?;
         Some(Self {
@@ -168,7 +174,7 @@ impl Destination {
                 ah,
                 edition,
             }),
-            sender: path.map(Sender::new),
+            sender: path.map(|path| Sender::new(path, counted.clone())),
         })
     }
 

@@ -6,6 +6,7 @@ use super::attr::copy_cap;
 use super::attr::Attr;
 use super::attr::Peer;
 use super::datagram::Destinations;
+use super::pace::Pace;
 use super::park::Half;
 use super::park::Parked;
 use super::park::Parking;
@@ -42,6 +43,7 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use rdma::accounted;
 use rdma::hrtimer::Pause;
+use rdma::net::InFlight;
 use rdma::new_spinlock_irq;
 use rdma::new_timer;
 use rdma::provider;
@@ -197,7 +199,14 @@ impl QpObject {
         };
         let send_attr = proto::SendAttr::new(kind, Qpn(number));
         let send_slots = SendHalf::slots(&send_queue)?;
-        let destinations = Destinations::new(kind)?;
+        let pace = match kind {
+            QpType::Rc => None,
+            QpType::Uc | QpType::Ud | QpType::Gsi => {
+                Some(Pace::new(InFlight::new(rdma::resident!(), accounted::GFP)?))
+            }
+        };
+        let counted = pace.as_ref().map(|pace| pace.in_flight().clone());
+        let destinations = Destinations::new(kind, counted)?;
         let recv_attr = proto::RecvAttr::new(kind);
         let recv_buffers = RecvBuffers::new(usize::try_from(max_recv_sge)?)?;
         let peer = Peer {
@@ -240,6 +249,7 @@ impl QpObject {
                     send_queue,
                     destinations,
                     send_attr,
+                    pace,
                 )),
                 recv: RunToken::new(RecvHalf::new(source, recv_buffers, recv_attr)),
                 responses: crate::net::RxQueue::new(),
