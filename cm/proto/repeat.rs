@@ -90,7 +90,7 @@ impl Budget {
     /// A full budget.
     pub const fn new(now: Instant) -> Self {
         Self {
-            // CAST: widens.
+            // CAST: widens. OVERFLOW: of two small constants.
             left: BURST as u64 * Self::UNIT,
             at: now,
         }

@@ -41,7 +41,7 @@ in_vrf() {
         # Addresses of IPv6 go with the change of the master.
         on $i ip addr replace fd01::$i/64 dev v$i nodad || return
     done
-    wait_until 20 on 1 ip vrf exec blue ping -q -c 1 -W 2 10.0.1.2
+    wait_until 20 on 1 ping -q -c 1 -W 2 -I blue 10.0.1.2
 }
 by_policy() { # the main table would send it nowhere
     two_nodes 4200 || return

@@ -71,7 +71,12 @@ egress() { nft_1 <<<"table netdev t { chain c { type filter hook egress device v
     meta protocol ip udp dport 4791 ip dscp set af21
     meta protocol ip6 udp dport 4791 ip6 dscp set af21
 }; }"; }
+# Neighbour discovery is of no use with a hop limit that was changed: each knows the other.
 pedit() { # PARENT...
+    local i
+    for i in 1 2; do
+        on $i ip neigh replace fd01::$((3 - i)) lladdr "$(on $((3 - i)) cat /sys/class/net/v$((3 - i))/address)" dev v$i nud permanent || return
+    done
     on 1 tc filter add dev v1 "$@" protocol ip prio 1 matchall action pedit ex munge ip ttl set 9 pipe csum ip &&
         on 1 tc filter add dev v1 "$@" protocol ipv6 prio 2 matchall action pedit ex munge ip6 hoplimit set 9
 }
