@@ -16,7 +16,7 @@
 //!                                                 +--> `events` --> work item --> handler
 //! ```
 //!
-//! Locks: `state`, then `Port::live`, a shard of a table, or the lock of a send. The states of two
+//! Locks: `state`, then `Port::live`, then `Port::budget`; or a shard of a table, or the lock of a send. The states of two
 //! IDs are not locked at a time. Handlers are called without a lock. [`Conn::notify`] is called in
 //! any context, so it only leaves a note, which the next one who locks the state handles first.
 

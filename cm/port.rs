@@ -10,7 +10,7 @@
 //! wait in the window of requests of the first.
 //!
 //! Locks: `Port::live` is held for reading while a MAD is sent, and for writing only to take `Live`
-//! out. No lock is taken inside but for those of agents. Handlers of agents take it for reading, so
+//! out. No lock is taken inside but for those of agents and `Port::budget`. Handlers of agents take it for reading, so
 //! agents are dropped without it.
 //!
 //! Agents keep the address handles of their sends. While a port sends, its work item has those

@@ -44,8 +44,8 @@ pub(crate) fn bind(id: &Arc<Id>, addr: Option<Address>) -> Result {
     bind_to(id, addr.ok_or(errno(Refusal::Family))?, None, None)
 }
 
-/// Binds an ID, to an interface if the address alone does not tell it. What refuses changes nothing: the
-/// interface of an ID that is in use is part of the path to its peer.
+/// Binds an ID, to an interface if the address alone does not tell it. If the state refuses that,
+/// nothing is changed: the interface of an ID that is in use is part of the path to its peer.
 fn bind_to(
     id: &Arc<Id>,
     addr: Address,

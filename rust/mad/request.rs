@@ -149,7 +149,7 @@ pub struct Patience {
 ///
 /// # Invariants
 ///
-/// - Its handlers are [`on_ended`] and [`on_received`] of `U`. Only [`Endpoint::send`] posts its sends.
+/// - Its handlers are [`on_ended`] and [`on_received`] of `U`. Only its own functions post its sends.
 /// - Address handles are referred to by `handles` and by posted sends only, and within functions of
 ///   this type. So none is left when it is unregistered: `drop` clears the table, and sends end
 ///   before.
@@ -190,7 +190,7 @@ impl<U: Requester> Endpoint<U> {
                 user,
             )
         }?;
-        // INVARIANT: Registered with these handlers. Only `send` posts its sends.
+        // INVARIANT: Registered with these handlers. Only functions of this type post sends.
         Ok(Self {
             registered,
             handles,
