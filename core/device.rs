@@ -84,6 +84,9 @@ pub(crate) struct State {
     /// Copies of the device in namespaces.
     #[pin]
     namesakes: Mutex<netns::Copies>,
+    /// Held while one of them is removed, which uses its namespace.
+    #[pin]
+    parting: Mutex<()>,
     /// Subdevices of this device.
     #[pin]
     subdevices: Mutex<sub::List>,
@@ -102,6 +105,7 @@ impl State {
             unregistration <- kernel::new_mutex!((), "Device::unregistration"),
             clients <- rdma::new_rwsem!(client::Slots::new(), "Device::client_slots"),
             namesakes <- kernel::new_mutex!(netns::Copies::new(), "Device::copies"),
+            parting <- kernel::new_mutex!((), "Device::parting"),
             subdevices <- kernel::new_mutex!(sub::List::new(), "Device::subdevices"),
             named: Atomic::new(false),
             keep_memory: Atomic::new(false),

@@ -35,7 +35,6 @@ mod early;
 mod feed;
 mod loopback;
 mod notes;
-mod pace;
 mod park;
 mod post;
 mod recv;

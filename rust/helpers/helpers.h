@@ -130,9 +130,6 @@ __be16 rdma_helper_skb_protocol(const struct sk_buff *skb);
 struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb);
 void rdma_helper_skb_set_dev(struct sk_buff *skb, struct net_device *dev);
 void rdma_helper_skb_set_sender_cpu(struct sk_buff *skb, unsigned int cpu);
-void rdma_helper_skb_set_token(struct sk_buff *skb, void (*ended)(struct sk_buff *),
-			       void *token, u32 packets);
-void *rdma_helper_skb_token(struct sk_buff *skb, u32 *packets);
 unsigned int rdma_helper_cpu(void);
 void rdma_helper_skb_orphan(struct sk_buff *skb);
 void rdma_helper_skb_set_destructor(struct sk_buff *skb,

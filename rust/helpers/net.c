@@ -198,25 +198,6 @@ void rdma_helper_skb_set_sender_cpu(struct sk_buff *skb, unsigned int cpu)
 #endif
 }
 
-/*
- * Has @ended called when the skb, which has no destructor, is freed or passed to another owner. The
- * arguments are in fields that the stack uses for zero copy and for time stamps of sent packets only,
- * and preserves.
- */
-void rdma_helper_skb_set_token(struct sk_buff *skb, void (*ended)(struct sk_buff *),
-			       void *token, u32 packets)
-{
-	skb->destructor = ended;
-	skb_shinfo(skb)->destructor_arg = token;
-	skb_shinfo(skb)->tskey = packets;
-}
-
-void *rdma_helper_skb_token(struct sk_buff *skb, u32 *packets)
-{
-	*packets = skb_shinfo(skb)->tskey;
-	return skb_shinfo(skb)->destructor_arg;
-}
-
 /* The current CPU, which may be another one soon. */
 unsigned int rdma_helper_cpu(void)
 {

@@ -2,8 +2,8 @@
 
 //! Routes that somebody keeps while their namespace may end.
 //!
-//! A route refers to its namespace, which it does not keep: for IPv6, even its release writes to the
-//! namespace's counters. Who keeps a route is not always gone when the namespace is: a network
+//! A route refers to its namespace, which it does not keep: for IPv6, and for IPv4 with IPsec, even
+//! its release writes to the namespace's counters. Who keeps a route is not always gone when the namespace is: a network
 //! device leaves a namespace that ends for the initial one, or is moved by a user, and the queue
 //! pairs on it are destroyed later. Therefore the namespace has the list of these routes
 //! ([`KeptRoutes`]) and releases them at its end; the keeper finds nothing from then on.
@@ -85,8 +85,10 @@ impl KeptRoutes {
             let _: bool = unsafe { cell.revoke_nosync() };
             at = id.checked_add(1);
         }
-        // Keepers release theirs in a critical section.
+        // Keepers release theirs in a critical section. What IPsec has made of several routes releases
+        // them by callbacks.
         crate::sync::rcu::synchronize();
+        crate::sync::rcu::barrier();
     }
 }
 

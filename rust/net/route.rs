@@ -13,12 +13,10 @@ use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::rcu;
-use kernel::sync::Arc;
 
 use super::addr::AddrPair;
 use super::device::Net;
 use super::device::NetDevice;
-use super::in_flight::InFlight;
 use super::skb::Skb;
 use super::train::Train;
 use crate::bindings;
@@ -175,48 +173,25 @@ impl Route {
     }
 
     /// Sends packets that begin with complete IP headers, except the checksums of IPv4 headers. IP
-    /// and UDP headers have `header_len` bytes. `counted` counts them until a device has sent them.
-    /// Softirq.
+    /// and UDP headers have `header_len` bytes. Softirq.
     ///
     /// # Errors
     ///
     /// Those of the stack. A packet that is queued, or lost on the way, is an error only if the
     /// stack reports it.
     #[inline]
-    pub fn send(
-        &self,
-        train: Train,
-        header_len: usize,
-        counted: Option<&Arc<InFlight>>,
-    ) -> Result<Sent> {
-        let count = train.count();
-        let mut skb = train.finish(header_len);
-        if let Some(counted) = counted {
-            InFlight::counts(counted, &mut skb, count.into());
-        }
-        self.transmit(skb)
+    pub fn send(&self, train: Train, header_len: usize) -> Result<Sent> {
+        self.transmit(train.finish(header_len))
     }
 
     /// As [`Self::send`], but each packet is sent for itself; `sent` is called with each result.
-    pub fn send_apart(
-        &self,
-        train: Train,
-        header_len: usize,
-        counted: Option<&Arc<InFlight>>,
-        mut sent: impl FnMut(Result<Sent>),
-    ) {
-        let mut transmit = |mut skb| {
-            if let Some(counted) = counted {
-                InFlight::counts(counted, &mut skb, 1);
-            }
-            sent(self.transmit(skb));
-        };
+    pub fn send_apart(&self, train: Train, header_len: usize, mut sent: impl FnMut(Result<Sent>)) {
         let (head, others) = train.into_parts();
-        transmit(head);
+        sent(self.transmit(head));
         for mut skb in others {
             // Otherwise it was no packet: it is dropped.
             if let Some(()) = skb.unpull(header_len) {
-                transmit(skb);
+                sent(self.transmit(skb));
             }
         }
     }

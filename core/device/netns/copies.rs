@@ -62,34 +62,30 @@ pub(crate) fn add_copies(device: &Device) -> Result {
     nets.iter().try_for_each(|net| add_copy(device, *net))
 }
 
-/// Removes a copy that is not in the list any more. Waits for readers of its files. May sleep.
-fn remove(placed: Placed) {
-    placed.copy.with(Core::hide_ports);
+/// Removes the copy that `select` takes out of the list, if any. Waits for readers of its files, so
+/// not under the list's lock; but under one, so that a namespace does not end before a copy in it,
+/// whose events go to its listeners. May sleep.
+fn remove(device: &Device, select: impl FnOnce(&mut KVec<Placed>) -> Option<Placed>) -> bool {
+    let _one = device.state().parting.lock();
+    let placed = select(&mut device.state().namesakes.lock().0);
+    let found = placed.is_some();
+    if let Some(placed) = placed {
+        placed.copy.with(Core::hide_ports);
+    }
+    found
 }
 
 /// Removes all copies of the device. No copies must be added meanwhile. May sleep.
 pub(crate) fn remove_copies(device: &Device) {
-    loop {
-        let last = device.state().namesakes.lock().0.pop();
-        match last {
-            Some(placed) => remove(placed),
-            None => break,
-        }
-    }
+    while remove(device, KVec::pop) {}
 }
 
 /// Removes the device's copy in a namespace that is being removed. May sleep.
 pub(super) fn remove_copy(device: &Device, net: Member) {
-    let found = {
-        let mut copies = device.state().namesakes.lock();
-        match copies.0.iter().position(|placed| placed.net == net) {
-            Some(at) => copies.0.remove(at).ok(),
-            None => None,
-        }
-    };
-    if let Some(placed) = found {
-        remove(placed);
-    }
+    let _: bool = remove(device, |copies| {
+        let at = copies.iter().position(|placed| placed.net == net)?;
+        copies.remove(at).ok()
+    });
 }
 
 /// Renames the device's copies. The caller must hold the list of devices for writing. May sleep.

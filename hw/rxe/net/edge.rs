@@ -13,6 +13,7 @@
 //! Locks: `Namespace::sockets` is taken in process context only, also under RTNL. Under it only the
 //! locks for opening and closing sockets are taken.
 
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering;
 
@@ -57,6 +58,8 @@ pub(super) struct Namespace<S: RxSink> {
     /// [`Net::identity`] of the namespace.
     net: usize,
     kept: Arc<KeptRoutes>,
+    /// A device was attached, so that there may be routes in `kept`. Written under `sockets`.
+    attached: AtomicBool,
     #[pin]
     sockets: Mutex<Sockets<S>>,
 }
@@ -85,6 +88,7 @@ impl<S: RxSink> Namespace<S> {
                 generation: AtomicU32::new(0),
                 net,
                 kept,
+                attached: AtomicBool::new(false),
                 sockets <- new_mutex!(Sockets::Closed, "rxe::Namespace::sockets"),
             }),
             GFP_KERNEL,
@@ -125,6 +129,7 @@ impl<S: RxSink> Namespace<S> {
             }
             Sockets::Closed => {}
         }
+        self.attached.store(true, Ordering::Relaxed);
         // SAFETY: `self` is the state of `net`, as checked. The drop of its `PernetState` closes the
         // sockets before the namespace is freed, and none are opened after that (`Gone`).
         let open = |v6| unsafe {
@@ -181,9 +186,8 @@ impl<S: RxSink> Namespace<S> {
         if net.identity() != self.net {
             return Err(ENODEV);
         }
-        // A route for IPv4 does not use its namespace when it is released, and the initial one does
-        // not end.
-        if !route.is_v6() || *net == **Net::init() {
+        // The initial namespace does not end.
+        if *net == **Net::init() {
             return Ok(HeldRoute::Own(route));
         }
         self.kept.keep(route, rcu).map(HeldRoute::Kept)
@@ -270,6 +274,9 @@ impl<S: RxSink> PernetData for PernetState<S> {
 impl<S: RxSink> Drop for PernetState<S> {
     fn drop(&mut self) {
         *self.0.sockets.lock() = Sockets::Gone;
-        self.0.kept.end();
+        // No device is attached any more from here on. Most namespaces never had one, and this waits.
+        if self.0.attached.load(Ordering::Relaxed) {
+            self.0.kept.end();
+        }
     }
 }

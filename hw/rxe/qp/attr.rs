@@ -498,10 +498,9 @@ impl Qp {
             };
             Path::new(spec, port).ok()
         });
-        let counted = send.io.in_flight();
-        for (sender, counted) in [(&mut send.io.sender, counted), (&mut recv.io.sender, None)] {
+        for sender in [&mut send.io.sender, &mut recv.io.sender] {
             if sender.as_ref().map(Sender::path) != path.as_ref() {
-                *sender = path.map(|path| Sender::new(path, counted));
+                *sender = path.map(Sender::new);
             }
         }
     }

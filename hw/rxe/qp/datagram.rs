@@ -22,7 +22,6 @@ use crate::queue::wqe::Route;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::accounted;
-use rdma::net::InFlight;
 
 /// Number of places: as many as a mask of 8 bits has.
 const PLACES: u32 = 8;
@@ -35,8 +34,6 @@ pub(super) struct Destinations {
     used: u8,
     /// The place found last.
     last: u32,
-    /// Counts packets that no device has sent yet; none on a connected queue pair.
-    counted: Option<Arc<InFlight>>,
 }
 
 struct Destination {
@@ -54,13 +51,12 @@ struct Handle {
 }
 
 impl Destinations {
-    /// Creates the storage that a queue pair of this type needs. `counted` counts the packets that it
-    /// sends. May sleep.
+    /// Creates the storage that a queue pair of this type needs. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(kind: QpType, counted: Option<Arc<InFlight>>) -> Result<Self> {
+    pub(super) fn new(kind: QpType) -> Result<Self> {
         let mut places = KVec::new();
         if kind.is_datagram() {
             for _ in 0..PLACES {
@@ -71,7 +67,6 @@ impl Destinations {
             places,
             used: 0,
             last: 0,
-            counted,
         })
     }
 
@@ -93,13 +88,12 @@ impl Destinations {
         };
         self.used |= 1u8.wrapping_shl(at);
         self.last = at;
-        let counted = &self.counted;
         let place = self.places.get_mut(at as usize)?;
         match route {
             Route::Ah(number) => {
                 if !place.as_ref().is_some_and(|kept| kept.is(*number)) {
                     *congested |= Destination::end(place, &qp.dev);
-                    *place = Some(Destination::of_handle(qp, *number, counted)?);
+                    *place = Some(Destination::of_handle(qp, *number)?);
                 }
             }
             Route::Av(av) => {
@@ -112,7 +106,7 @@ impl Destinations {
                     *congested |= Destination::end(place, &qp.dev);
                     *place = Some(Destination {
                         handle: None,
-                        sender: path.map(|path| Sender::new(path, counted.clone())),
+                        sender: path.map(Sender::new),
                     });
                 }
             }
@@ -165,7 +159,7 @@ impl Destination {
 
     /// Returns the destination of address handle `number`, if the queue pair may use it.
     #[inline(never)]
-    fn of_handle(qp: &Qp, number: u32, counted: &Option<Arc<InFlight>>) -> Option<Self> {
+    fn of_handle(qp: &Qp, number: u32) -> Option<Self> {
         let ah = qp.dev.ahs.get(number).filter(|ah| ah.pd == qp.pd)?;
         let (path, edition) = ah.path(qp.number)?;
         Some(Self {
@@ -174,7 +168,7 @@ impl Destination {
                 ah,
                 edition,
             }),
-            sender: path.map(|path| Sender::new(path, counted.clone())),
+            sender: path.map(Sender::new),
         })
     }
 

@@ -13,7 +13,6 @@ use super::loopback::Answer;
 use super::loopback::Link;
 use super::loopback::LoopbackPeer;
 use super::loopback::Spent;
-use super::pace::Pace;
 use super::wire::Sender;
 use super::Notes;
 use super::Qp;
@@ -45,8 +44,6 @@ use crate::queue::work::SendQueue;
 use crate::wire::Psn;
 use kernel::prelude::*;
 use kernel::sync::rcu;
-use kernel::sync::Arc;
-use rdma::net::InFlight;
 
 /// State guarded by the send token.
 pub(super) struct SendHalf {
@@ -79,8 +76,6 @@ pub(super) struct SendIo {
     pub(super) noted: Option<Notes>,
     /// The ring was empty when last read, and nobody has signalled a post since.
     pub(super) sq_empty: bool,
-    /// Limits packets that wait for the network device, where nobody acknowledges them.
-    pace: Option<Pace>,
 }
 
 impl SendHalf {
@@ -97,7 +92,6 @@ impl SendHalf {
         queue: SendQueue,
         destinations: Destinations,
         attr: proto::SendAttr,
-        pace: Option<Pace>,
     ) -> Self {
         Self {
             engine: SendSide::new(slots, attr),
@@ -109,7 +103,6 @@ impl SendHalf {
                 early: Stash::EMPTY,
                 noted: None,
                 sq_empty: false,
-                pace,
             },
             backlog: None,
             parked: None,
@@ -170,17 +163,6 @@ impl SendIo {
             answer: None,
             spent: Spent::default(),
         }
-    }
-
-    /// Returns the count of packets for senders, if there is a limit.
-    pub(super) fn in_flight(&self) -> Option<Arc<InFlight>> {
-        self.pace.as_ref().map(|pace| pace.in_flight().clone())
-    }
-
-    /// Returns whether the network device is to send packets before it is given more.
-    #[inline]
-    fn must_wait(&mut self) -> bool {
-        self.pace.as_mut().is_some_and(|pace| !pace.has_room())
     }
 
     /// Discards all requests; the engine does the same.
@@ -311,9 +293,6 @@ impl SendWorld<'_> {
                 return handed;
             }
         }
-        if self.io.must_wait() {
-            return Err(TxError::Blocked);
-        }
         let SendIo {
             queue,
             destinations,
@@ -399,9 +378,6 @@ impl SendHost for SendWorld<'_> {
         }
         if let Some(sent) = self.emit_loopback(packet) {
             return sent;
-        }
-        if self.io.must_wait() {
-            return Err(TxError::Blocked);
         }
         let qp = self.qp;
         let mut fault = None;

@@ -6,7 +6,6 @@ use super::attr::copy_cap;
 use super::attr::Attr;
 use super::attr::Peer;
 use super::datagram::Destinations;
-use super::pace::Pace;
 use super::park::Half;
 use super::park::Parked;
 use super::park::Parking;
@@ -43,7 +42,6 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use rdma::accounted;
 use rdma::hrtimer::Pause;
-use rdma::net::InFlight;
 use rdma::new_spinlock_irq;
 use rdma::new_timer;
 use rdma::provider;
@@ -199,14 +197,7 @@ impl QpObject {
         };
         let send_attr = proto::SendAttr::new(kind, Qpn(number));
         let send_slots = SendHalf::slots(&send_queue)?;
-        let pace = match kind {
-            QpType::Rc => None,
-            QpType::Uc | QpType::Ud | QpType::Gsi => {
-                Some(Pace::new(InFlight::new(rdma::resident!(), accounted::GFP)?))
-            }
-        };
-        let counted = pace.as_ref().map(|pace| pace.in_flight().clone());
-        let destinations = Destinations::new(kind, counted)?;
+        let destinations = Destinations::new(kind)?;
         let recv_attr = proto::RecvAttr::new(kind);
         let recv_buffers = RecvBuffers::new(usize::try_from(max_recv_sge)?)?;
         let peer = Peer {
@@ -249,7 +240,6 @@ impl QpObject {
                     send_queue,
                     destinations,
                     send_attr,
-                    pace,
                 )),
                 recv: RunToken::new(RecvHalf::new(source, recv_buffers, recv_attr)),
                 responses: crate::net::RxQueue::new(),

@@ -21,8 +21,6 @@ use crate::wire;
 use crate::wire::Bth;
 use crate::wire::Opcode;
 use kernel::prelude::*;
-use kernel::sync::Arc;
-use rdma::net::InFlight;
 
 /// A destination, and the route to it while that is valid.
 pub(super) struct Sender {
@@ -40,13 +38,12 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Creates a sender along `path`; the first packet resolves the route. `counted` counts packets
-    /// that no device has sent yet.
-    pub(super) fn new(path: Path, counted: Option<Arc<InFlight>>) -> Self {
+    /// Creates a sender along `path`; the first packet resolves the route.
+    pub(super) fn new(path: Path) -> Self {
         Self {
             path,
             route: None,
-            outbox: Outbox::new(counted),
+            outbox: Outbox::new(),
             congested: false,
             checked: false,
             packets: 0,

@@ -590,8 +590,8 @@ static void large(struct loop *l, int count)
 		loop_die("dereg");
 	took = cpu_ms() - began;
 	printf("# %d places: %ld ms to fault them in, %ld ms to end the region\n", CHUNKS, brought, took);
-	/* Whatever the speed of the machine. */
-	result("its end takes no longer than the faults", took > brought ? took : 0, 0);
+	/* Whatever the speed of the machine. As long as these on a busy one, with KASAN. */
+	result("its end takes no longer than twice the faults", took > 2 * brought ? took : 0, 0);
 	cost = kernel_kilobytes() - before;
 	if (count)
 		result("... and gives all back", cost > 6000 ? cost : 0, 0);
