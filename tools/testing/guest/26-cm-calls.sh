@@ -50,8 +50,6 @@ cleared() { gone && rdma link del echo0 && ip link del e0; }
 
 calls=48
 [ "$KERNEL" = fast ] || calls=24
-mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
-mkdir -p /share/results
 check "a device" ground
 for one in ours c; do
     check "the modules are loaded: $one" modules_$one

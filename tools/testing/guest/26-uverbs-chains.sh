@@ -11,24 +11,14 @@ if ! ours ib_uverbs; then
     skip "random chains" "the C ib_uverbs keeps a lock and leaves an object half made (CAREFUL of uverbs_answers.py)"
     finish
 fi
-mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
 
 seconds=10
 [ -z "${DURATION:-}" ] || seconds=$(((DURATION + 3) / 4))
 seed=${SEED:-$(date +%s)}
 
-has_node() { grep -qsx "$1" /sys/class/infiniband_verbs/*/ibdev; }
 resources() { rdma res show "$1" | grep .; }
 is_as_before() { [ "$(resources "$1")" = "$2" ]; }
 chains() { within $((seconds + 45)) python3 ./uverbs_chains.py "$@" "$seed" "$seconds" 3; }
-# The failing allocations are those of processes that ask for it (make-it-fail).
-failing() {
-    local f=/sys/kernel/debug/failslab status=0
-    echo Y >$f/task-filter && echo 3 >$f/probability && echo -1 >$f/times && echo 0 >$f/verbose && echo N >$f/ignore-gfp-wait || return
-    "$@" || status=$?
-    echo 0 >$f/probability
-    return $status
-}
 # told CMD...: what the chains say of themselves is a part of the log.
 told() {
     local status=0
@@ -47,7 +37,7 @@ for device in rxe1 fakeverbs0; do
     note "$(grep '^chain: ' /tmp/chains | sort | uniq -c | tail -n 1)"
     check "nothing is left on $device" wait_until 20 is_as_before $device "$before"
     if [ -d /sys/kernel/debug/failslab ]; then
-        check "chains on $device whose allocations fail" told failing chains --fail $device
+        check "chains on $device whose allocations fail" told failing_allocations chains --fail $device
         check "nothing is left of these on $device" wait_until 20 is_as_before $device "$before"
     else
         skip "chains on $device whose allocations fail" "this kernel has no failslab"

@@ -35,7 +35,7 @@ our_uverbs() {
 }
 has_nodes() {
     local device
-    for device in $devices; do wait_until 20 grep -qsx "$device" /sys/class/infiniband_verbs/*/ibdev || return; done
+    for device in $devices; do wait_until 20 has_node "$device" || return; done
 }
 
 # answers FILE DEVICE OPTION...: by the module that is loaded, into FILE

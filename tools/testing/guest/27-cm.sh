@@ -60,8 +60,8 @@ lossy() {
     rping_pair 40
 }
 
-# early ON: whether a REQ that is lost is sent once more within the first repetition's time, with the parameter
-# early_repeats=ON. What waits for its answer is counted when it ends, an early repeat at once.
+# early ON: with early_repeats=ON, a REQ that is lost is sent once more before its first repetition, or is
+# not. Repetitions are counted when the exchange ends, an early repeat at once.
 early() {
     local before server client status=0
     rmmod rdma_ucm rdma_cm ib_cm && modprobe ib_cm "early_repeats=$1" && modprobe rdma_ucm && reaches 1 10.0.1.2 || return

@@ -6,15 +6,18 @@
 . ./ktap.sh
 . ./rdma.sh
 
+# node I: addresses and soft-RoCE for its device mI.
+node() {
+    on "$1" ip link set lo up && on "$1" ip link set "m$1" up && on "$1" ip addr add "10.0.1.$1/24" dev "m$1" &&
+        on "$1" ip addr add "fd01::$1/64" dev "m$1" nodad && on "$1" rdma link add "rxe$1" type rxe netdev "m$1"
+}
 # nodes_on TYPE...: nodes whose devices are TYPE, each above the end of a veth.
 nodes_on() {
     local i
     two_nodes_gone || return
     ip netns add n1 && ip netns add n2 && ip link add v1 netns n1 mtu 4200 type veth peer name v2 netns n2 mtu 4200 || return
     for i in 1 2; do
-        on $i ip link set lo up && on $i ip link set v$i up && on $i ip link add link v$i name m$i type "$@" &&
-            on $i ip link set m$i up && on $i ip addr add 10.0.1.$i/24 dev m$i &&
-            on $i ip addr add fd01::$i/64 dev m$i nodad && on $i rdma link add rxe$i type rxe netdev m$i || return
+        on $i ip link set v$i up && on $i ip link add link v$i name m$i type "$@" && node $i || return
     done
     reaches 1 10.0.1.2 && reaches 1 fd01::2
 }
@@ -26,9 +29,7 @@ siblings() {
     ip netns add n1 && ip netns add n2 && ip link add p1 mtu 4200 type veth peer name p2 mtu 4200 || return
     ip link set p1 up && ip link set p2 up || return
     for i in 1 2; do
-        ip link add link p1 name m$i type macvlan mode bridge && ip link set m$i netns n$i || return
-        on $i ip link set lo up && on $i ip link set m$i up && on $i ip addr add 10.0.1.$i/24 dev m$i &&
-            on $i ip addr add fd01::$i/64 dev m$i nodad && on $i rdma link add rxe$i type rxe netdev m$i || return
+        ip link add link p1 name m$i type macvlan mode bridge && ip link set m$i netns n$i && node $i || return
     done
     reaches 1 10.0.1.2 && reaches 1 fd01::2
 }
@@ -65,14 +66,12 @@ ipsec() { # transport mode for the port of RoCE
     done
 }
 encrypted() { # data arrive, and none of it in the clear
-    ip netns exec n2 tcpdump --immediate-mode -U -n -i v2 -Q in -w /tmp/esp 2>/tmp/dump &
-    local dump=$! status=0
-    captures /tmp/dump
-    verify_sizes || status=$?
-    kill $dump && wait $dump
-    echo "in the clear: $(tcpdump -n -r /tmp/esp udp dst port 4791 2>/dev/null | wc -l), ESP: $(tcpdump -n -r /tmp/esp esp 2>/dev/null | wc -l)"
-    [ $status = 0 ] && [ "$(tcpdump -n -r /tmp/esp udp dst port 4791 2>/dev/null | wc -l)" = 0 ] &&
-        [ "$(tcpdump -n -r /tmp/esp esp 2>/dev/null | wc -l)" -gt 100 ]
+    local clear esp
+    capture 2 v2 /tmp/esp -Q in -- verify_sizes || return
+    clear=$(tcpdump -n -r /tmp/esp udp dst port 4791 2>/dev/null | wc -l)
+    esp=$(tcpdump -n -r /tmp/esp esp 2>/dev/null | wc -l)
+    echo "in the clear: $clear, ESP: $esp"
+    [ "$clear" = 0 ] && [ "$esp" -gt 100 ]
 }
 
 # under CHANGE...: data flow, and the change is made again and again; they flow after each, and are

@@ -5,8 +5,6 @@
 . ./ktap.sh
 . ./rdma.sh
 
-capture=/tmp/rules.pcap
-
 # many, one, both V...: messages of 64 packets, messages of one packet, one after another.
 many() { pair 40 "$1" ib_write_bw -m 1024 -s 65536 -n 5 "${@:2}"; }
 one() { pair 40 "$1" ib_send_bw -s 64 -n 50 -t 1 "${@:2}"; }
@@ -16,18 +14,11 @@ both() { many "$1" && one "$1"; }
 broken() { local patience=10; many "$1" >/dev/null 2>&1 || :; }
 
 reached() { # FIELD VALUE TRAFFIC...
-    local field=$1 value=$2 dump before status=0
+    local field=$1 value=$2 before status=0
     shift 2
-    rm -f $capture
-    ip netns exec n2 tcpdump --immediate-mode -U -n -i v2 -Q in -s 96 -B 16384 -w $capture udp dst port 4791 2>/tmp/dump &
-    dump=$!
-    captures /tmp/dump || return
     before=$(packets_sent)
-    "$@" || status=$?
-    sleep 1
-    kill $dump && wait $dump
-    grep dropped /tmp/dump
-    python3 rules.py $capture $(($(packets_sent) - before)) "$field" "$value" && return $status
+    capture 2 v2 /tmp/rules.pcap -Q in -s 96 -B 16384 udp dst port 4791 -- "$@" || status=$?
+    python3 rules.py /tmp/rules.pcap $(($(packets_sent) - before)) "$field" "$value" && return $status
 }
 
 no_rules() {

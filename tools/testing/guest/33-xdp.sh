@@ -33,17 +33,10 @@ program() {
 
 # elsewhere: packets that a program of node 2 sends elsewhere are captured there.
 elsewhere() { # NODE DEVICE DIRECTION TRAFFIC...
-    local node=$1 device=$2 way=$3 dump before sent got
-    shift 3
-    ip netns exec "n$node" tcpdump --immediate-mode -U -n -i "$device" -Q "$way" -s 96 -B 16384 \
-        -w /tmp/elsewhere udp dst port 4791 2>/tmp/dump &
-    dump=$!
-    captures /tmp/dump || return
+    local before sent got
     before=$(packets_sent)
-    "$@"
-    sleep 0.5
+    capture "$1" "$2" /tmp/elsewhere -Q "$3" -s 96 -B 16384 udp dst port 4791 -- "${@:4}" || return
     sent=$(($(packets_sent) - before))
-    kill $dump && wait $dump
     got=$(tcpdump -n -r /tmp/elsewhere 2>/dev/null | wc -l)
     echo "$sent packets sent, $got captured"
     [ "$sent" -gt 50 ] && [ "$got" = "$sent" ]

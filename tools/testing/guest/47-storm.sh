@@ -114,15 +114,7 @@ storm_of() { # SECONDS [fail]
     done
     interfaces_gone && return "$status"
 }
-# The failing allocations are those of processes that ask for it (make-it-fail).
-failing() {
-    local f=/sys/kernel/debug/failslab
-    echo Y >$f/task-filter && echo 3 >$f/probability && echo -1 >$f/times && echo 0 >$f/verbose && echo N >$f/ignore-gfp-wait || return
-    storm_of "$seconds" fail
-    local status=$?
-    echo 0 >$f/probability
-    return $status
-}
+failing() { failing_allocations storm_of "$seconds" fail; }
 made() { # of each kind that soft-RoCE has
     local kind
     for kind in pd channel cq srq qp mr mw ah mcast; do

@@ -272,8 +272,38 @@ meet() {
     [ "$status$server_status" = 00 ] || { echo "client $status, server $server_status"; tail -n 5 /tmp/meet-server; return 1; }
 }
 
+# has_node DEVICE: a program can open the device.
+has_node() { grep -qsx "$1" /sys/class/infiniband_verbs/*/ibdev; }
+
+# failing_allocations CMD...: allocations fail in processes that ask for it (make-it-fail). Needs
+# CONFIG_FAILSLAB.
+failing_allocations() {
+    local f=/sys/kernel/debug/failslab status=0
+    echo Y >$f/task-filter && echo 3 >$f/probability && echo -1 >$f/times && echo 0 >$f/verbose && echo N >$f/ignore-gfp-wait || return
+    "$@" || status=$?
+    echo 0 >$f/probability
+    return $status
+}
+
 # captures FILE: wait until tcpdump, whose messages go to FILE, captures.
 captures() { wait_until 30 grep -qs 'listening on' "$1"; }
+# capture NODE DEVICE FILE TCPDUMP-ARG... -- CMD...: CMD, while the node's packets are captured to FILE.
+capture() {
+    local node=$1 device=$2 file=$3 args=() dump status=0
+    shift 3
+    while [ "$1" != -- ]; do args+=("$1"); shift; done
+    shift
+    rm -f "$file"
+    ip netns exec "n$node" tcpdump --immediate-mode -U -n -i "$device" -w "$file" "${args[@]}" 2>/tmp/dump &
+    dump=$!
+    captures /tmp/dump || return
+    "$@" || status=$?
+    # Packets may still be on their way.
+    sleep 1
+    kill $dump && wait $dump
+    grep dropped /tmp/dump
+    return $status
+}
 
 # pair LIMIT V4|V6 TOOL ARG...: TOOL as a server on node 2 and as a client on node 1.
 # Works for the ibv_*_pingpong programs and for perftest. Fails if either fails. The
