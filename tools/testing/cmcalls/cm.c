@@ -125,16 +125,12 @@ static struct ib_cm_sidr_req_param sidr_param(struct world *w)
 	};
 }
 
-static bool event_is(struct end *end, unsigned int before, int event)
-{
-	return cmc_wait(&end->events, before) && end->events.last == event;
-}
-
 static bool to_req(struct world *w)
 {
 	struct ib_cm_req_param p = req_param(w);
 
-	return !ib_send_cm_req(w->active.id, &p) && event_is(&w->passive, 0, IB_CM_REQ_RECEIVED);
+	return !ib_send_cm_req(w->active.id, &p) &&
+	       cmc_event_is(&w->passive.events, 0, IB_CM_REQ_RECEIVED);
 }
 
 static bool to_rep(struct world *w)
@@ -142,25 +138,32 @@ static bool to_rep(struct world *w)
 	struct ib_cm_rep_param p = rep_param(w);
 
 	return to_req(w) && !ib_send_cm_rep(w->passive.id, &p) &&
-	       event_is(&w->active, 0, IB_CM_REP_RECEIVED);
+	       cmc_event_is(&w->active.events, 0, IB_CM_REP_RECEIVED);
 }
 
 static bool to_established(struct world *w)
 {
 	return to_rep(w) && !ib_send_cm_rtu(w->active.id, NULL, 0) &&
-	       event_is(&w->passive, 1, IB_CM_RTU_RECEIVED);
+	       cmc_event_is(&w->passive.events, 1, IB_CM_RTU_RECEIVED);
 }
 
 static bool to_dreq(struct world *w)
 {
 	return to_established(w) && !ib_send_cm_dreq(w->active.id, NULL, 0) &&
-	       event_is(&w->passive, 2, IB_CM_DREQ_RECEIVED);
+	       cmc_event_is(&w->passive.events, 2, IB_CM_DREQ_RECEIVED);
+}
+
+static bool to_sidr_req(struct world *w)
+{
+	struct ib_cm_sidr_req_param p = sidr_param(w);
+
+	return !ib_send_cm_sidr_req(w->active.id, &p) &&
+	       cmc_event_is(&w->passive.events, 0, IB_CM_SIDR_REQ_RECEIVED);
 }
 
 static bool reach(struct world *w)
 {
 	struct ib_device *device = w->c->donor->device;
-	struct ib_cm_sidr_req_param sidr;
 
 	w->listener = ib_create_cm_id(device, handler, w);
 	w->active.id = ib_create_cm_id(device, handler, w);
@@ -189,11 +192,9 @@ static bool reach(struct world *w)
 		return to_dreq(w);
 	case TIMEWAIT:
 		return to_dreq(w) && !ib_send_cm_drep(w->passive.id, NULL, 0) &&
-		       event_is(&w->active, 1, IB_CM_DREP_RECEIVED);
+		       cmc_event_is(&w->active.events, 1, IB_CM_DREP_RECEIVED);
 	case SIDR_REQ_SENT:
-		sidr = sidr_param(w);
-		return !ib_send_cm_sidr_req(w->active.id, &sidr) &&
-		       event_is(&w->passive, 0, IB_CM_SIDR_REQ_RECEIVED);
+		return to_sidr_req(w);
 	default:
 		break;
 	}
@@ -211,9 +212,7 @@ static bool reach(struct world *w)
 	case DREQ_RCVD:
 		return to_dreq(w);
 	case SIDR_REQ_RCVD:
-		sidr = sidr_param(w);
-		return !ib_send_cm_sidr_req(w->active.id, &sidr) &&
-		       event_is(&w->passive, 0, IB_CM_SIDR_REQ_RECEIVED);
+		return to_sidr_req(w);
 	default:
 		break;
 	}
@@ -233,23 +232,6 @@ static void leave(struct world *w)
 		ib_destroy_cm_id(w->passive.id);
 	w->passive.id = NULL;
 }
-
-enum effect {
-	NONE,
-	/* The ID is in another state, or may be. */
-	CHANGED,
-	TELLS,
-	TELLS_OTHER,
-	LEFT_OUT,
-};
-
-struct call {
-	char name[120];
-	int ret;
-	enum effect effect;
-};
-
-#define NAME(call, ...) snprintf((call)->name, sizeof((call)->name), __VA_ARGS__)
 
 static void call_listen(struct world *w, struct ib_cm_id *id, struct call *call)
 {
@@ -405,9 +387,8 @@ static void call_sidr_req(struct world *w, struct ib_cm_id *id, struct call *cal
 	u32 wrong = cmc_random(w->c, 4);
 
 	/* not: a wrong call on a busy ID changes the path, the timeouts and the service of the C one. */
-	if (w->state != IDLE) {
+	if (w->state != IDLE)
 		wrong = 0;
-	}
 	p.private_data_len = cmc_length(w->c, 216);
 	if (wrong == 0)
 		p.path = NULL;
@@ -466,14 +447,6 @@ static const caller callers[] = {
 	call_sidr_req, call_sidr_rep, call_sidr_rep, call_attr, call_attr, call_text,
 };
 
-static void show_event(const char *who, struct end *end, unsigned int before)
-{
-	if (cmc_wait(&end->events, before))
-		cmc_say(" %s %d (%d)", who, end->events.last, end->events.status);
-	else
-		cmc_say(" %s is not told", who);
-}
-
 static void in_state(struct world *w)
 {
 	struct cmc *c = w->c;
@@ -500,13 +473,8 @@ static void in_state(struct world *w)
 		callers[cmc_random(c, ARRAY_SIZE(callers))](w, w->subject->id, &call);
 		if (call.effect == LEFT_OUT)
 			continue;
-		c->calls++;
-		cmc_say("ib %s: %s -> %d", state_names[w->state], call.name, call.ret);
-		if (call.effect == TELLS)
-			show_event("told", w->subject, mine);
-		else if (call.effect == TELLS_OTHER)
-			show_event("peer told", w->other, others);
-		cmc_say("\n");
+		cmc_answer(c, "ib ", state_names[w->state], &call, &w->subject->events, mine,
+			   &w->other->events, others);
 		/* Each stay in timewait is short. */
 		if (call.effect != NONE || (w->state == TIMEWAIT && i % 8 == 7)) {
 			leave(w);

@@ -121,11 +121,6 @@ static u16 port(struct world *w)
 	return ntohs(((struct sockaddr_in *)&w->listener.id->route.addr.src_addr)->sin_port);
 }
 
-static bool event_is(struct end *end, unsigned int before, int event)
-{
-	return cmc_wait(&end->events, before) && end->events.last == event;
-}
-
 /* Each step is one call of the way to a state; @return false if the way is blocked. */
 static bool to_listening(struct world *w)
 {
@@ -141,13 +136,13 @@ static bool to_resolved(struct world *w)
 	struct sockaddr_in to = in4(w->c->address, port(w));
 
 	return !rdma_resolve_addr(w->active.id, NULL, (struct sockaddr *)&to, 2000) &&
-	       event_is(&w->active, 0, RDMA_CM_EVENT_ADDR_RESOLVED);
+	       cmc_event_is(&w->active.events, 0, RDMA_CM_EVENT_ADDR_RESOLVED);
 }
 
 static bool to_routed(struct world *w)
 {
 	return to_resolved(w) && !rdma_resolve_route(w->active.id, 2000) &&
-	       event_is(&w->active, 1, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	       cmc_event_is(&w->active.events, 1, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
 static bool to_connecting(struct world *w)
@@ -155,7 +150,7 @@ static bool to_connecting(struct world *w)
 	struct rdma_conn_param p = param(w);
 
 	return to_routed(w) && !rdma_connect(w->active.id, &p) &&
-	       event_is(&w->passive, 0, RDMA_CM_EVENT_CONNECT_REQUEST);
+	       cmc_event_is(&w->passive.events, 0, RDMA_CM_EVENT_CONNECT_REQUEST);
 }
 
 /* Both ends are on one device, so their queue pairs have different numbers. */
@@ -173,19 +168,19 @@ static bool to_responded(struct world *w)
 	/* A datagram service has no third message. */
 	int event = w->ud ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE;
 
-	return to_connecting(w) && !accept(w->passive.id, &p) && event_is(&w->active, 2, event);
+	return to_connecting(w) && !accept(w->passive.id, &p) && cmc_event_is(&w->active.events, 2, event);
 }
 
 static bool to_established(struct world *w)
 {
 	return to_responded(w) && !accept(w->active.id, NULL) &&
-	       event_is(&w->passive, 1, RDMA_CM_EVENT_ESTABLISHED);
+	       cmc_event_is(&w->passive.events, 1, RDMA_CM_EVENT_ESTABLISHED);
 }
 
 static bool to_left(struct world *w)
 {
 	return to_established(w) && !rdma_disconnect(w->active.id) &&
-	       event_is(&w->passive, 2, RDMA_CM_EVENT_DISCONNECTED);
+	       cmc_event_is(&w->passive.events, 2, RDMA_CM_EVENT_DISCONNECTED);
 }
 
 static bool to_refused(struct world *w)
@@ -193,7 +188,7 @@ static bool to_refused(struct world *w)
 	int event = w->ud ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_REJECTED;
 
 	return to_connecting(w) && !rdma_reject(w->passive.id, NULL, 0, IB_CM_REJ_CONSUMER_DEFINED) &&
-	       event_is(&w->active, 2, event);
+	       cmc_event_is(&w->active.events, 2, event);
 }
 
 static bool bind_any(struct world *w, int family)
@@ -287,27 +282,6 @@ static void leave(struct world *w)
 	w->active.id = NULL;
 	w->passive.id = NULL;
 }
-
-/* What a call has done. */
-enum effect {
-	/* Nothing that others could notice. */
-	NONE,
-	/* The ID is in another state, or may be. */
-	CHANGED,
-	/* As before, and the subject is told, or the other end. */
-	TELLS,
-	TELLS_OTHER,
-	/* It was not made. */
-	LEFT_OUT,
-};
-
-struct call {
-	char name[120];
-	int ret;
-	enum effect effect;
-};
-
-#define NAME(call, ...) snprintf((call)->name, sizeof((call)->name), __VA_ARGS__)
 
 static void any_address(struct world *w, struct sockaddr_storage *to, char *name, size_t size)
 {
@@ -747,14 +721,6 @@ static const caller callers[] = {
 	call_create_qp, call_attr, call_attr, call_text,
 };
 
-static void show_event(const char *who, struct end *end, unsigned int before)
-{
-	if (cmc_wait(&end->events, before))
-		cmc_say(" %s %d (%d)", who, end->events.last, end->events.status);
-	else
-		cmc_say(" %s is not told", who);
-}
-
 static void in_state(struct world *w)
 {
 	struct cmc *c = w->c;
@@ -782,13 +748,8 @@ static void in_state(struct world *w)
 		callers[cmc_random(c, ARRAY_SIZE(callers))](w, w->subject->id, &call);
 		if (call.effect == LEFT_OUT)
 			continue;
-		c->calls++;
-		cmc_say("%s%s: %s -> %d", w->ud ? "ud-" : "", state_names[w->state], call.name, call.ret);
-		if (call.effect == TELLS)
-			show_event("told", w->subject, mine);
-		else if (call.effect == TELLS_OTHER && w->other)
-			show_event("peer told", w->other, others);
-		cmc_say("\n");
+		cmc_answer(c, w->ud ? "ud-" : "", state_names[w->state], &call, &w->subject->events, mine,
+			   w->other ? &w->other->events : NULL, others);
 		if (call.effect != NONE) {
 			leave(w);
 			there = false;

@@ -38,6 +38,27 @@ struct cmc {
 	unsigned int lost;
 };
 
+/* What a call has done. */
+enum effect {
+	/* Nothing that others could notice. */
+	NONE,
+	/* The ID is in another state, or may be. */
+	CHANGED,
+	/* As before, and the subject is told, or the other end. */
+	TELLS,
+	TELLS_OTHER,
+	/* It was not made. */
+	LEFT_OUT,
+};
+
+struct call {
+	char name[120];
+	int ret;
+	enum effect effect;
+};
+
+#define NAME(call, ...) snprintf((call)->name, sizeof((call)->name), __VA_ARGS__)
+
 /* Events of one end: how many, and the last one. */
 struct cmc_events {
 	wait_queue_head_t told;
@@ -51,9 +72,18 @@ void cmc_tell(struct cmc_events *events, int event, int status);
 unsigned int cmc_count(struct cmc_events *events);
 /* Waits for an event after @before others. */
 bool cmc_wait(struct cmc_events *events, unsigned int before);
+/* The same, and whether the last one is @event. */
+bool cmc_event_is(struct cmc_events *events, unsigned int before, int event);
 
 /* Appends to the answers. */
 __printf(1, 2) void cmc_say(const char *format, ...);
+/*
+ * Counts a call in a state, and appends its line: what it returned, and the event that it caused at
+ * one of the ends, which had @mine and @others before. @other may be NULL.
+ */
+void cmc_answer(struct cmc *c, const char *prefix, const char *state, const struct call *call,
+		struct cmc_events *subject, unsigned int mine,
+		struct cmc_events *other, unsigned int others);
 
 u32 cmc_random(struct cmc *c, u32 below);
 #define cmc_pick(c, ...) ({ \

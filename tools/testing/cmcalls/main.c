@@ -86,6 +86,32 @@ bool cmc_wait(struct cmc_events *events, unsigned int before)
 	return wait_event_timeout(events->told, cmc_count(events) > before, SECONDS * HZ);
 }
 
+bool cmc_event_is(struct cmc_events *events, unsigned int before, int event)
+{
+	return cmc_wait(events, before) && events->last == event;
+}
+
+static void say_event(const char *who, struct cmc_events *events, unsigned int before)
+{
+	if (cmc_wait(events, before))
+		cmc_say(" %s %d (%d)", who, events->last, events->status);
+	else
+		cmc_say(" %s is not told", who);
+}
+
+void cmc_answer(struct cmc *c, const char *prefix, const char *state, const struct call *call,
+		struct cmc_events *subject, unsigned int mine,
+		struct cmc_events *other, unsigned int others)
+{
+	c->calls++;
+	cmc_say("%s%s: %s -> %d", prefix, state, call->name, call->ret);
+	if (call->effect == TELLS)
+		say_event("told", subject, mine);
+	else if (call->effect == TELLS_OTHER && other)
+		say_event("peer told", other, others);
+	cmc_say("\n");
+}
+
 static int donor_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	cmc_tell(id->context, event->event, event->status);
@@ -103,10 +129,10 @@ static int prepare(struct cmc *c, struct cmc_events *events)
 		return PTR_ERR(id);
 	c->donor = id;
 	ret = rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 2000);
-	if (ret || !cmc_wait(events, 0) || events->last != RDMA_CM_EVENT_ADDR_RESOLVED)
+	if (ret || !cmc_event_is(events, 0, RDMA_CM_EVENT_ADDR_RESOLVED))
 		return ret ?: -EHOSTUNREACH;
 	ret = rdma_resolve_route(id, 2000);
-	if (ret || !cmc_wait(events, 1) || events->last != RDMA_CM_EVENT_ROUTE_RESOLVED)
+	if (ret || !cmc_event_is(events, 1, RDMA_CM_EVENT_ROUTE_RESOLVED))
 		return ret ?: -ENETUNREACH;
 	c->pd = ib_alloc_pd(id->device, 0);
 	if (IS_ERR(c->pd)) {
