@@ -16,9 +16,10 @@
 //!                                                 +--> `events` --> work item --> handler
 //! ```
 //!
-//! Locks: `state`, then `Port::live`, then `Port::budget`; or a shard of a table, or the lock of a send. The states of two
-//! IDs are not locked at a time. Handlers are called without a lock. [`Conn::notify`] is called in
-//! any context, so it only leaves a note, which the next one who locks the state handles first.
+//! Locks: `state`, then `Port::live` (which has more inside, see [`crate::port`]), a shard of a table, or the
+//! lock of a send. The states of two IDs are not locked at a time. Handlers are called without a lock.
+//! [`Conn::notify`] is called in any context, so it only leaves a note, which the next one who locks
+//! the state handles first.
 
 mod deliver;
 

@@ -10,8 +10,8 @@
 //! wait in the window of requests of the first.
 //!
 //! Locks: `Port::live` is held for reading while a MAD is sent, and for writing only to take `Live`
-//! out. No lock is taken inside but for those of agents and `Port::budget`. Handlers of agents take it for reading, so
-//! agents are dropped without it.
+//! out. Only the locks of agents and `Port::budget` are taken while it is held. Handlers of agents take
+//! it for reading, so agents are dropped without it.
 //!
 //! Agents keep the address handles of their sends. While a port sends, its work item has those
 //! dropped that are not used any more.

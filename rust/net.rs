@@ -7,7 +7,7 @@
 //! * [`device`]: network devices and namespaces;
 //! * [`addr`]: pairs of addresses, from GIDs;
 //! * [`route`]: cached routes and their validity, and transmission along them;
-//! * `inspect`: what looks into packets on their way;
+//! * `inspect`: whether packets are inspected on their way;
 //! * [`kept`]: routes that are kept while their namespace may end;
 //! * [`neighbour`]: hardware addresses of neighbours on a route, and waiting for their resolution;
 //! * [`udp`]: kernel UDP sockets that pass each datagram to a callback;

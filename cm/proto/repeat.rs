@@ -2,19 +2,21 @@
 
 //! Early repeats: a message that waits for its answer is sent once more after a second.
 //!
-//! The MAD layer repeats a REQ, a REP and a DREQ each time that [`times`](super::times) tells, 4 to 5
-//! seconds with the parameters that `rdma_cm` uses, so a single loss delays a connection by that time. An early
-//! repeat is one more copy, between the message and its first repetition. All others are sent as without
-//! it, at the same times, so an early repeat never makes an exchange later or give up earlier.
+//! The MAD layer repeats a REQ, a REP and a DREQ after the time that [`times`](super::times) computes,
+//! 4 to 5 seconds with the parameters that `rdma_cm` uses, so a single loss delays a connection by that
+//! time. An early repeat is one more copy, between the message and its first repetition. The
+//! repetitions are sent at the same times as without it, so it delays no exchange, and ends none
+//! earlier.
 //!
 //! It must not make a peer slower, either:
 //!
 //! * A port sends no more than [`BURST`] early repeats at once, and [`RATE`] in a second
-//!   ([`Budget`]). A network that loses one message in a hundred needs fewer; a peer with so much to do that it
-//!   does not answer hundreds within a second is not given hundreds more.
-//! * A peer may answer a copy with an MRA, because its consumer needs time. It would not have been asked yet,
-//!   and an MRA delays repetitions by a minute. So an MRA that comes after an early repeat and before
-//!   the first repetition is ignored; the peer sends it again when it gets the repetition.
+//!   ([`Budget`]). A network that loses one message in a hundred needs fewer; an overloaded peer, which
+//!   leaves hundreds of messages unanswered for a second, does not get hundreds more.
+//! * A peer whose consumer needs time may answer a copy with an MRA, which delays repetitions by a
+//!   minute. Without the early repeat it would not have been asked yet. So an MRA that comes after an
+//!   early repeat and before the first repetition is ignored; the peer sends it again when it gets
+//!   the repetition.
 //!
 //! Owner: [`Conn`](super::conn::Conn) has the state of the present send, a port its budget.
 

@@ -287,6 +287,7 @@ int rdma_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb,
 
 /* stats.c */
 unsigned int rdma_helper_jiffies_to_msecs(unsigned long time);
+
 /* inspect.c */
 enum rdma_dev_kind {
 	/* Everything else. */
@@ -308,8 +309,8 @@ bool rdma_helper_dev_is_vrf_port(struct net_device *dev);
 bool rdma_helper_dev_routes(struct net_device *dev, bool v6);
 bool rdma_helper_net_has_ip4(struct net *net, __be32 addr);
 bool rdma_helper_net_has_ip6(struct net *net, const void *addr);
-struct net_device *rdma_helper_dev_next_upper(struct net_device *dev, struct list_head **at);
-struct net_device *rdma_helper_dev_next_lower(struct net_device *dev, struct list_head **at);
+struct net_device *rdma_helper_dev_next_adjacent(struct net_device *dev, bool above,
+						 struct list_head **at);
 
 /* gid.c */
 struct netdev_nested_priv;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers that tell what looks into packets on their way. Those that return a device: under RCU. */
+/*
+ * Helpers that tell whether packets are inspected on their way. RCU must be held around those that
+ * return a device.
+ */
 #include <linux/if_vlan.h>
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
@@ -15,8 +18,8 @@
 
 #ifdef CONFIG_NETFILTER
 /*
- * Whether a hook may be one that looks into packets. Those of security modules, which some kernels have
- * in every namespace, look at who sent them.
+ * Whether a hook may inspect packets. Hooks of security modules, which some kernels have in every
+ * namespace, only check who sent a packet.
  */
 static bool is_rule(const struct nf_hook_ops *ops)
 {
@@ -65,16 +68,30 @@ bool rdma_helper_net_inspects_bridged(struct net *net)
 }
 
 /*
- * Whether rules at a device look into packets that it sends. Classifiers of queueing disciplines
- * are found by a sign: there are some on this machine, and the discipline is one with classes.
+ * Whether the queueing discipline may have classifiers. This is not exact: it has classes, and there is
+ * a classifier somewhere on this machine.
  */
-bool rdma_helper_dev_inspects_sent(struct net_device *dev)
+static bool may_classify(struct net_device *dev)
 {
 #ifdef CONFIG_NET_CLS_ACT
 	struct Qdisc *root;
 	bool classes;
 
+	if (!static_branch_unlikely(&tcf_sw_enabled_key))
+		return false;
+	rcu_read_lock();
+	root = rcu_dereference(dev->qdisc);
+	classes = root && root->ops->cl_ops;
+	rcu_read_unlock();
+	return classes;
+#else
+	return false;
 #endif
+}
+
+/* Whether rules at a device inspect packets that it sends. */
+bool rdma_helper_dev_inspects_sent(struct net_device *dev)
+{
 #ifdef CONFIG_NETFILTER_EGRESS
 	if (rcu_access_pointer(dev->nf_hooks_egress))
 		return true;
@@ -83,19 +100,10 @@ bool rdma_helper_dev_inspects_sent(struct net_device *dev)
 	if (rcu_access_pointer(dev->tcx_egress))
 		return true;
 #endif
-#ifdef CONFIG_NET_CLS_ACT
-	if (static_branch_unlikely(&tcf_sw_enabled_key)) {
-		rcu_read_lock();
-		root = rcu_dereference(dev->qdisc);
-		classes = root && root->ops->cl_ops;
-		rcu_read_unlock();
-		return classes;
-	}
-#endif
-	return false;
+	return may_classify(dev);
 }
 
-/* Whether rules at a device look into packets that it receives. */
+/* Whether rules at a device inspect packets that it receives. */
 bool rdma_helper_dev_inspects_received(struct net_device *dev)
 {
 #ifdef CONFIG_NETFILTER_INGRESS
@@ -106,7 +114,7 @@ bool rdma_helper_dev_inspects_received(struct net_device *dev)
 	if (rcu_access_pointer(dev->tcx_ingress))
 		return true;
 #endif
-	/* Of a program in a driver (native XDP), the driver takes care. */
+	/* A generic XDP program. The driver handles native ones. */
 	return rcu_access_pointer(dev->xdp_prog);
 }
 
@@ -138,7 +146,7 @@ unsigned int rdma_helper_dev_kind(struct net_device *dev)
 	return RDMA_DEV_OTHER;
 }
 
-/* Whether received packets are taken by another kind of device above. */
+/* Whether a device above, of a kind that is not known here, takes received packets. */
 bool rdma_helper_dev_is_taken(struct net_device *dev)
 {
 	return rcu_access_pointer(dev->rx_handler) && !netif_is_bridge_port(dev) &&
@@ -188,17 +196,11 @@ bool rdma_helper_net_has_ip6(struct net *net, const void *addr)
 #endif
 }
 
-/* Iterates over the devices directly above or below: @at is NULL at first. */
-struct net_device *rdma_helper_dev_next_upper(struct net_device *dev, struct list_head **at)
+/* Iterates over the devices directly above, or below: @at is NULL at first. */
+struct net_device *rdma_helper_dev_next_adjacent(struct net_device *dev, bool above,
+						 struct list_head **at)
 {
 	if (!*at)
-		*at = &dev->adj_list.upper;
-	return netdev_upper_get_next_dev_rcu(dev, at);
-}
-
-struct net_device *rdma_helper_dev_next_lower(struct net_device *dev, struct list_head **at)
-{
-	if (!*at)
-		*at = &dev->adj_list.lower;
-	return netdev_next_lower_dev_rcu(dev, at);
+		*at = above ? &dev->adj_list.upper : &dev->adj_list.lower;
+	return above ? netdev_upper_get_next_dev_rcu(dev, at) : netdev_next_lower_dev_rcu(dev, at);
 }

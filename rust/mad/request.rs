@@ -443,16 +443,16 @@ struct Ended<U: Requester> {
 }
 
 // SAFETY: `from_c` is for the second argument of `on_ended`: a send of an `Endpoint<U>`, which
-// `Endpoint::send` posted (invariant of `Endpoint`), and which the core does not use any more.
+// functions of `Endpoint` posted (invariant of `Endpoint`), and which the core does not use any more.
 unsafe impl<U: Requester> FromC for Ended<U> {
     type C = *mut bindings::ib_mad_send_wc;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
         // SAFETY: The completion is valid during the call, and the consumer owns the send again
-        // (`ib_mad_send_handler` in `ib_mad.h`). `send` set the context, a reference. The status is read before the buffer is freed, because the completion may be
-        // part of it. `buf` is emptied first, so nobody uses the buffer any more (invariant of
-        // `Sent`).
+        // (`ib_mad_send_handler` in `ib_mad.h`). `post` set the context, a reference. The status is
+        // read before the buffer is freed, because the completion may be part of it. `buf` is
+        // emptied first, so nobody uses the buffer any more (invariant of `Sent`).
         unsafe {
             let (status, raw) = ((*c).status, (*c).send_buf);
             let buf = SendBuf::view(raw);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What looks into packets on their way: rules of netfilter and `tc`, and programs (generic XDP).
+//! Whether packets are inspected on their way: by rules of netfilter and `tc`, or by generic XDP
+//! programs.
 //!
-//! To all of these a [train](super::train) is one packet. What they change is changed in its first
-//! packet only, and a program even destroys it. [`Route::carries_trains`] tells whether a train
+//! All of these take a [train](super::train) for one packet. They change the first packet of a train
+//! only, and an XDP program destroys the train. [`Route::carries_trains`] tells whether a train
 //! would meet any of them before it is segmented, or before it reaches the socket that takes it
 //! apart. Nothing is remembered, so that a rule holds for the next packets that are sent; nothing
 //! is locked or allocated.
@@ -25,7 +26,7 @@ use super::route::Route;
 use crate::bindings;
 use crate::edge::FromC;
 
-/// Number of devices that are looked at. A way that has more counts as one with rules.
+/// Number of devices that are examined. If there are more on the way, it is taken for one with rules.
 const DEVICES: usize = 24;
 
 /// What a device does with packets.
@@ -49,8 +50,8 @@ enum Way {
 }
 
 impl Route {
-    /// Returns whether trains to `dst`, to which this route leads, are not looked into on their
-    /// way. Softirq or process context.
+    /// Returns whether nothing inspects trains on their way to `dst`, to which this route leads.
+    /// Softirq or process context.
     pub fn carries_trains(&self, dst: IpAddr) -> bool {
         let rcu = rcu::read_lock();
         let dev = self.dev(&rcu);
@@ -58,7 +59,9 @@ impl Route {
             return false;
         }
         // Packets of such a device leave through its VRF first.
-        if dev_is_vrf_port(dev) && !for_each_upper(dev, &rcu, |vrf| !dev_inspects_sent(vrf)) {
+        if dev_is_vrf_port(dev)
+            && !all_adjacent(dev, Side::Above, &rcu, |vrf| !dev_inspects_sent(vrf))
+        {
             return false;
         }
         let mut walk = Walk {
@@ -73,7 +76,7 @@ impl Route {
 /// A walk along all ways that packets to `dst` may take.
 struct Walk<'a> {
     dst: IpAddr,
-    /// Devices on the way, those that were looked at first.
+    /// Devices on the way, in the order in which they are examined.
     found: [Option<(&'a NetDevice, Way)>; DEVICES],
     rcu: &'a rcu::Guard,
 }
@@ -94,8 +97,8 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// Returns whether nothing looks into packets at the devices that were found, and at those to
-    /// which they lead.
+    /// Returns whether nothing inspects packets at the devices that were found, and at those to which
+    /// they lead.
     fn is_clear(&mut self) -> bool {
         let mut at = 0;
         while let Some(&Some((dev, way))) = self.found.get(at) {
@@ -112,7 +115,7 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Returns whether nothing looks into packets that `dev` sends, as far as itself is concerned.
+    /// Returns whether `dev` itself does not inspect packets that it sends.
     fn sends(&mut self, dev: &'a NetDevice) -> bool {
         if dev_inspects_sent(dev) {
             return false;
@@ -127,16 +130,17 @@ impl<'a> Walk<'a> {
         }
         match kind(dev) {
             Kind::Bridge => self.bridges(dev),
-            Kind::Stacked => for_each_lower(dev, rcu, |lower| self.find(lower, Way::Out)),
-            Kind::Macvlan => for_each_lower(dev, rcu, |lower| {
+            Kind::Stacked => {
+                all_adjacent(dev, Side::Below, rcu, |lower| self.find(lower, Way::Out))
+            }
+            Kind::Macvlan => all_adjacent(dev, Side::Below, rcu, |lower| {
                 self.find(lower, Way::Out) && self.find(lower, Way::In)
             }),
             Kind::Other => false,
         }
     }
 
-    /// Returns whether nothing looks into packets that `dev` receives, as far as itself is
-    /// concerned.
+    /// Returns whether `dev` itself does not inspect packets that it receives.
     fn receives(&mut self, dev: &'a NetDevice) -> bool {
         let rcu = self.rcu;
         let (net, v6) = (dev.net(rcu), self.dst.is_ipv6());
@@ -147,16 +151,16 @@ impl<'a> Walk<'a> {
         {
             return false;
         }
-        for_each_upper(dev, rcu, |upper| {
+        all_adjacent(dev, Side::Above, rcu, |upper| {
             (kind(upper) != Kind::Bridge || self.bridges(upper)) && self.find(upper, Way::In)
         })
     }
 
-    /// Returns whether nothing looks into frames between the ports of a bridge.
+    /// Returns whether nothing inspects frames between the ports of a bridge.
     fn bridges(&mut self, bridge: &'a NetDevice) -> bool {
         let rcu = self.rcu;
         !net_inspects_bridged(bridge.net(rcu))
-            && for_each_lower(bridge, rcu, |port| self.find(port, Way::Out))
+            && all_adjacent(bridge, Side::Below, rcu, |port| self.find(port, Way::Out))
     }
 
     /// Returns whether the destination is in this namespace.
@@ -191,39 +195,33 @@ fn peer<'a>(dev: &'a NetDevice, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
     unsafe { Option::from_c(bindings::rdma_helper_dev_peer(dev.as_raw())) }
 }
 
-/// Returns whether `holds` is true for all devices directly above `dev`.
-fn for_each_upper<'a>(
+/// The devices that are next to one: above it, as a bridge is above its ports, or below it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Above,
+    Below,
+}
+
+/// Returns whether `holds` is true for all devices directly above or below `dev`.
+fn all_adjacent<'a>(
     dev: &'a NetDevice,
+    side: Side,
     _rcu: &'a rcu::Guard,
     mut holds: impl FnMut(&'a NetDevice) -> bool,
 ) -> bool {
     let mut at = ptr::null_mut();
     loop {
         // SAFETY: The device is valid and RCU is held; `at` is null or was set by the function for
-        // this device. RCU keeps the device that is returned.
-        let upper: Option<&NetDevice> =
-            unsafe { Option::from_c(bindings::rdma_helper_dev_next_upper(dev.as_raw(), &mut at)) };
-        match upper {
-            Some(upper) if !holds(upper) => return false,
-            Some(_) => {}
-            None => return true,
-        }
-    }
-}
-
-/// Returns whether `holds` is true for all devices directly below `dev`.
-fn for_each_lower<'a>(
-    dev: &'a NetDevice,
-    _rcu: &'a rcu::Guard,
-    mut holds: impl FnMut(&'a NetDevice) -> bool,
-) -> bool {
-    let mut at = ptr::null_mut();
-    loop {
-        // SAFETY: As in `for_each_upper`.
-        let lower: Option<&NetDevice> =
-            unsafe { Option::from_c(bindings::rdma_helper_dev_next_lower(dev.as_raw(), &mut at)) };
-        match lower {
-            Some(lower) if !holds(lower) => return false,
+        // this device and side. RCU keeps the device that is returned.
+        let next: Option<&NetDevice> = unsafe {
+            Option::from_c(bindings::rdma_helper_dev_next_adjacent(
+                dev.as_raw(),
+                side == Side::Above,
+                &mut at,
+            ))
+        };
+        match next {
+            Some(next) if !holds(next) => return false,
             Some(_) => {}
             None => return true,
         }

@@ -3,10 +3,10 @@
 //! Routes that somebody keeps while their namespace may end.
 //!
 //! A route refers to its namespace, which it does not keep: for IPv6, and for IPv4 with IPsec, even
-//! its release writes to the namespace's counters. Who keeps a route is not always gone when the namespace is: a network
-//! device leaves a namespace that ends for the initial one, or is moved by a user, and the queue
-//! pairs on it are destroyed later. Therefore the namespace has the list of these routes
-//! ([`KeptRoutes`]) and releases them at its end; the keeper finds nothing from then on.
+//! its release writes to the namespace's counters. Who keeps a route may exist longer than the
+//! namespace: when a namespace ends, its network devices move to the initial one, and the queue pairs
+//! on them are destroyed later. Therefore the namespace has a list of these routes ([`KeptRoutes`])
+//! and releases them at its end; from then on the keeper finds nothing.
 //!
 //! Lifetimes: a [`KeptRoute`] may be kept indefinitely. [`KeptRoutes::end`] must be called before the
 //! namespace's IPv6 state is freed, so by the drop of [`PernetData`](super::PernetData).

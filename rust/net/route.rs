@@ -184,12 +184,12 @@ impl Route {
         self.transmit(train.finish(header_len))
     }
 
-    /// As [`Self::send`], but each packet is sent for itself; `sent` is called with each result.
+    /// As [`Self::send`], but sends the packets one by one; `sent` is called with each result.
     pub fn send_apart(&self, train: Train, header_len: usize, mut sent: impl FnMut(Result<Sent>)) {
         let (head, others) = train.into_parts();
         sent(self.transmit(head));
         for mut skb in others {
-            // Otherwise it was no packet: it is dropped.
+            // A buffer without these headers is not a packet, and is dropped.
             if let Some(()) = skb.unpull(header_len) {
                 sent(self.transmit(skb));
             }

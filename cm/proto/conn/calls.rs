@@ -172,7 +172,6 @@ impl<R: Route> Conn<R> {
         if let Err(error) = posted {
             return not_posted(error, Actions::default());
         }
-        let patience = (terms.timeout_ms, terms.max_retries);
         self.remote_id = CommId::NONE;
         self.service_id = req.service_id;
         self.state = State::ReqSent {
@@ -184,9 +183,7 @@ impl<R: Route> Conn<R> {
             send: Some(id),
             mra: false,
         };
-        let mut actions = Actions::default();
-        self.begin_early(id, now, patience, &mut actions);
-        (Ok(()), actions)
+        (Ok(()), self.begin_early(now))
     }
 
     #[inline(never)]
@@ -251,7 +248,6 @@ impl<R: Route> Conn<R> {
             qpn: call.qpn,
             psn: call.psn,
         };
-        let patience = (terms.timeout_ms, terms.max_retries);
         let link = Link {
             terms: terms.clone(),
             peer: *peer,
@@ -264,9 +260,7 @@ impl<R: Route> Conn<R> {
                 mra: false,
             },
         };
-        let mut actions = Actions::default();
-        self.begin_early(id, now, patience, &mut actions);
-        (Ok(()), actions)
+        (Ok(()), self.begin_early(now))
     }
 
     #[inline(never)]
@@ -397,11 +391,8 @@ impl<R: Route> Conn<R> {
             self.end_with_timewait(now, &mut actions);
             return not_posted(error, actions);
         }
-        let patience = (link.terms.timeout_ms, link.terms.max_retries);
         *step = Step::DreqSent { send: Some(id) };
-        let mut actions = Actions::default();
-        self.begin_early(id, now, patience, &mut actions);
-        (Ok(()), actions)
+        (Ok(()), self.begin_early(now))
     }
 
     #[inline(never)]

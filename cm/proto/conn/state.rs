@@ -497,21 +497,22 @@ impl<R: Route> Conn<R> {
         id
     }
 
-    /// Begins to wait for the early repeat of a message that was posted.
-    pub(super) fn begin_early(
-        &mut self,
-        send: SendId,
-        now: Instant,
-        (timeout_ms, retries): (u32, u8),
-        actions: &mut Actions<R>,
-    ) {
-        self.early = self.early.of(send, now, timeout_ms, retries);
+    /// A message was posted: schedules its early repeat.
+    pub(super) fn begin_early(&mut self, now: Instant) -> Actions<R> {
+        let mut actions = Actions::default();
+        let (Some(send), Some(terms)) = (self.current_send(), self.terms()) else {
+            return actions;
+        };
+        self.early = self
+            .early
+            .of(send, now, terms.timeout_ms, terms.max_retries);
         if let Early::Due { at, .. } = self.early {
             actions.timer = Some(Timer::Start(at));
         }
+        actions
     }
 
-    /// Ends to wait for it.
+    /// Cancels the early repeat, if one is scheduled.
     pub(super) fn end_early(&mut self, actions: &mut Actions<R>) {
         if let Early::Due { .. } = self.early {
             // Unless the timer is needed otherwise.

@@ -62,9 +62,10 @@ pub(crate) fn add_copies(device: &Device) -> Result {
     nets.iter().try_for_each(|net| add_copy(device, *net))
 }
 
-/// Removes the copy that `select` takes out of the list, if any. Waits for readers of its files, so
-/// not under the list's lock; but under one, so that a namespace does not end before a copy in it,
-/// whose events go to its listeners. May sleep.
+/// Removes the copy that `select` takes out of the list, and returns whether there was one. Waits for
+/// readers of its files, so this is not done under the list's lock. `State::parting` is held
+/// instead: the uevent of the removal uses the copy's namespace, which must not be freed before. May
+/// sleep.
 fn remove(device: &Device, select: impl FnOnce(&mut KVec<Placed>) -> Option<Placed>) -> bool {
     let _one = device.state().parting.lock();
     let placed = select(&mut device.state().namesakes.lock().0);

@@ -8,8 +8,8 @@
 //! Packets of one path that are sent together leave as a train: one GSO buffer for the stack. The
 //! train may be segmented on the way, so each packet is built as it will look after segmentation:
 //! its own lengths, and an IPv4 ident that counts from 0 in each train, since the ICRC covers both.
-//! Packets must not be fragmented, so nothing else rewrites these fields. Where rules look into packets on
-//! the way, packets leave one by one, so that the rules apply to each.
+//! Packets must not be fragmented, so nothing else rewrites these fields. Where rules inspect packets on
+//! their way, packets are sent one by one, so that the rules apply to each.
 //!
 //! Source: IBTA annex A17.9.1 (RoCEv2 header fields), RFC 6864 (ident of atomic
 //! datagrams), RFC 6936 (zero UDP checksum over IPv6).
@@ -252,7 +252,7 @@ impl Outbox {
     }
 }
 
-/// Sends each packet of a train for itself.
+/// Sends the packets of a train one by one.
 fn send_apart(route: &Route, train: Train, header_len: usize) -> Sent {
     let (mut congested, mut refused) = (false, 0_u16);
     route.send_apart(train, header_len, |sent| match sent {
