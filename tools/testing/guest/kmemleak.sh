@@ -7,7 +7,7 @@ kmemleak=/sys/kernel/debug/kmemleak
 
 # When modules of the C stack were at work alone: lines "FROM TO", in jiffies. What they have
 # leaked may be found much later.
-c_alone=/tmp/c-alone
+c_alone=/run/c-alone
 jiffies() { awk '/^jiffies:/ { print $2; exit }' /proc/timer_list; }
 
 # The C ib_uverbs of Linux 7.2 leaks a reference to the calling process when the ioctl is refused
