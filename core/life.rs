@@ -41,6 +41,7 @@ use crate::device::port;
 use crate::device::queues;
 use crate::device::registry;
 use crate::device::sub;
+use crate::device::sub::Closed;
 use crate::device::Core;
 use crate::device::Device;
 use crate::device::HasSlot;
@@ -140,8 +141,8 @@ impl Hooks for Core {
         end(device);
     }
 
-    fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result {
-        relocate(device, from, to)
+    fn relocate(device: &Device, closed: Closed<'_>, from: &Net, to: &CountedNet) -> Result {
+        relocate(device, closed, from, to)
     }
 
     fn release(device: &Device) {
@@ -177,8 +178,6 @@ impl Hooks for Core {
 /// Enables the device: adds it to clients, and copies of it to network namespaces. Always returns a
 /// use count that the caller owns, even on failure. May sleep.
 fn enable(device: &Device) -> (Registered, Result) {
-    // Before another thread can unregister the device.
-    sub::open(device);
     let (_still, held) = registry::enable(device);
     (held, show(device))
 }
@@ -210,7 +209,7 @@ fn disable(device: &Device) {
 ///
 /// The caller must hold a driver model reference, and no use count.
 fn end(device: &Device) {
-    sub::close(device);
+    sub::close(device).for_ever();
     let Some(ending) = Ending::of(device) else {
         return;
     };
@@ -238,16 +237,15 @@ fn end(device: &Device) {
 }
 
 /// Moves a device from the network namespace `from` to `to`. Clients are removed from the device
-/// and added again. See [`Hooks::relocate`].
-fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result {
-    // Most devices are elsewhere when a namespace is removed. Do not wait for what is done to them.
+/// and added again. There are no subdevices meanwhile, which would hold use counts of the device.
+/// See [`Hooks::relocate`].
+fn relocate(device: &Device, _closed: Closed<'_>, from: &Net, to: &CountedNet) -> Result {
+    let _one = device.lock_registration();
     if !device.is_in(from) {
         return Err(ENODEV);
     }
-    // Subdevices hold use counts of the device.
-    sub::close(device);
-    let _one = device.lock_registration();
-    if device.uses().none() || !device.is_in(from) {
+    if device.uses().none() {
+        device.model().set_net(to);
         return Err(ENODEV);
     }
     device.model().uevent(bindings::kobject_action_KOBJ_REMOVE);
@@ -313,6 +311,8 @@ fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::dev
     visible.keep();
     core::mem::forget(undo);
 
+    // Before another thread can unregister the device.
+    sub::open(device);
     let (held, shown) = enable(device);
     if let Err(error) = shown {
         // The caller frees the device, even if another thread unregisters it now: that thread waits

@@ -12,6 +12,7 @@ use kernel::prelude::*;
 use rdma::net::CountedNet;
 use rdma::net::Net;
 
+use super::sub::Closed;
 use super::Device;
 use super::Registered;
 use crate::edge::client::Event;
@@ -66,14 +67,15 @@ pub(crate) trait Hooks {
     fn unregister(device: &Device);
 
     /// Moves a device that is in `from` to another namespace. The caller must hold a driver model
-    /// reference and no use count. May sleep.
+    /// reference and no use count. A device that was unregistered is moved as well, so that it does
+    /// not refer to a namespace that ends. May sleep.
     ///
     /// # Errors
     ///
     /// `ENODEV` if the device is not registered or not in `from`; errors of `device_rename`, after
     /// which it stays in `from`; errors of registration, after which some clients may not have been
     /// notified of it.
-    fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result;
+    fn relocate(device: &Device, closed: Closed<'_>, from: &Net, to: &CountedNet) -> Result;
 
     /// Called when the last reference to a device is dropped; its memory is freed next. Any context
     /// in which `put_device` may be called.

@@ -78,11 +78,10 @@ pub(crate) fn detach_all(device: &Device) {
         let Some(data) = device.port(port) else {
             return;
         };
-        let mut locked = data.lock_netdev();
-        if locked.get().is_some() {
-            TIES.remove(data);
-            locked.set(None);
-        }
+        // In this order: a driver that sets a network device meanwhile adds the port to the table
+        // later on, and only if it still has the network device then.
+        data.lock_netdev().set(None);
+        TIES.remove(data);
     }
 }
 

@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::edge::In;
+use rdma::features::NAME_WITH_NETNS;
 use rdma::net::pernet::BeforeDevices;
 use rdma::net::CountedNet;
 use rdma::net::Net;
@@ -153,19 +154,20 @@ pub(crate) fn move_to(
         device_in: home_of(&device),
         asker: known(&asker),
         admin_of_target: admin,
+        is_there: NAME_WITH_NETNS && device.is_in(&net),
         can_disassociate: device.ops().disassociate_ucontext.is_some(),
         unregistering: false,
     };
-    mode()
+    let moves = mode()
         .judge_move(&ask)
         .map_err(|refused| errno(refused.errno()))?;
-    // The move would delete subdevices.
-    if sub::any(&device) {
-        return Err(EBUSY);
+    if !moves {
+        return Ok(());
     }
     let kept = device.hold();
     drop(device);
-    Core::relocate(&kept, &asker, &net)
+    let closed = sub::close_empty(&kept).ok_or(EBUSY)?;
+    Core::relocate(&kept, closed, &asker, &net)
 }
 
 /// Per-namespace data: the membership in the list.
@@ -224,9 +226,13 @@ fn leave(net: Member) {
     while let Some(device) = registry::next_named_from(index) {
         index = device.index().saturating_add(1);
         remove_copy(&device, net);
-        moved |= device.is_in(net.net());
-        // `relocate` checks under the device's lock whether it is in this namespace.
-        let _: Result = Core::relocate(&device, net.net(), Net::init());
+        // Most devices are elsewhere. Do not wait for what is done to them.
+        if device.is_in(net.net()) {
+            moved = true;
+            let closed = sub::close(&device);
+            // This checks under the device's lock whether it still is in this namespace.
+            let _: Result = Core::relocate(&device, closed, net.net(), Net::init());
+        }
     }
     if moved {
         // RCU readers may have found the namespace through a device.

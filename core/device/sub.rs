@@ -15,16 +15,16 @@ use rdma::errno::eopnotsupp;
 /// list.
 pub(super) struct List {
     devices: KVec<SubDevice>,
-    /// Whether subdevices may be added: not once the parent is being unregistered, as that would
-    /// wait for them.
-    open: bool,
+    /// Number of [`Closed`] of this list, and one until the parent is registered. Subdevices may be
+    /// added if it is zero.
+    closed: u32,
 }
 
 impl List {
     pub(super) const fn new() -> Self {
         Self {
             devices: KVec::new(),
-            open: false,
+            closed: 1,
         }
     }
 }
@@ -45,7 +45,7 @@ pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr
     sub.adopt(kind, parent);
     {
         let mut list = parent.state().subdevices.lock();
-        if list.open && list.devices.reserve(1, GFP_KERNEL).is_ok() {
+        if list.closed == 0 && list.devices.reserve(1, GFP_KERNEL).is_ok() {
             list.devices.push_within_capacity(sub).map_err(|_| ENOMEM)?;
             // The list owns the use count until `delete`.
             held.keep();
@@ -71,25 +71,56 @@ pub(crate) fn remove(sub: Registered) -> Result {
     Ok(())
 }
 
-/// Allows subdevices of a device that is being registered.
+/// Allows subdevices of a device that is being registered, and that nobody else knows.
 pub(crate) fn open(parent: &Device) {
-    parent.state().subdevices.lock().open = true;
+    parent.state().subdevices.lock().closed = 0;
 }
 
-/// Returns whether the device has subdevices.
-pub(crate) fn any(parent: &Device) -> bool {
-    !parent.state().subdevices.lock().devices.is_empty()
+/// As long as this exists, the parent has no subdevices, and none are added: an unregistration and
+/// a move wait until the parent is unused, and a subdevice uses it.
+///
+/// Both may happen at once, and a move must not allow what an unregistration has ended; so these are
+/// counted.
+#[must_use = "subdevices may be added when this is dropped"]
+pub(crate) struct Closed<'a>(&'a Device);
+
+impl Closed<'_> {
+    /// Allows no subdevices until the parent is registered again.
+    pub(crate) fn for_ever(self) {
+        core::mem::forget(self);
+    }
 }
 
-/// Has the driver delete all subdevices, in reverse order, and allows no more until the parent is
-/// registered again. May sleep.
-pub(crate) fn close(parent: &Device) {
-    parent.state().subdevices.lock().open = false;
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        let mut list = self.0.state().subdevices.lock();
+        list.closed = list.closed.saturating_sub(1);
+    }
+}
+
+/// Allows no more subdevices, if there are none now.
+pub(crate) fn close_empty(parent: &Device) -> Option<Closed<'_>> {
+    let mut list = parent.state().subdevices.lock();
+    if !list.devices.is_empty() {
+        return None;
+    }
+    list.closed = list.closed.saturating_add(1);
+    Some(Closed(parent))
+}
+
+/// Allows no more subdevices, and has the driver delete those that there are, in reverse order. May
+/// sleep.
+pub(crate) fn close(parent: &Device) -> Closed<'_> {
+    let closed = {
+        let mut list = parent.state().subdevices.lock();
+        list.closed = list.closed.saturating_add(1);
+        Closed(parent)
+    };
     loop {
         let last = parent.state().subdevices.lock().devices.pop();
         match last {
             Some(sub) => delete(parent, sub),
-            None => break,
+            None => return closed,
         }
     }
 }

@@ -135,16 +135,19 @@ impl Mode {
         }
     }
 
-    /// Decides on a user's request to move a device (`RDMA_NLDEV_NET_NS_FD`).
-    pub fn judge_move(self, ask: &Move) -> Result<(), Refusal> {
+    /// Decides on a user's request to move a device (`RDMA_NLDEV_NET_NS_FD`). If the result is
+    /// false, nothing is to be done.
+    pub fn judge_move(self, ask: &Move) -> Result<bool, Refusal> {
         if !ask.admin_of_target {
             Err(Refusal::NotAllowed)
+        } else if ask.is_there {
+            Ok(false)
         } else if !ask.can_disassociate || self == Self::Shared {
             Err(Refusal::NotSupported)
         } else if ask.unregistering || ask.device_in != ask.asker {
             Err(Refusal::Gone)
         } else {
-            Ok(())
+            Ok(true)
         }
     }
 }
@@ -158,6 +161,9 @@ pub struct Move {
     pub asker: Net,
     /// Whether the caller has `CAP_NET_ADMIN` over the target namespace.
     pub admin_of_target: bool,
+    /// Whether the device is in the target namespace already. False on a kernel where the C core
+    /// judges such a request as any other.
+    pub is_there: bool,
     /// Whether the driver can disassociate the device from its users without waiting for them.
     pub can_disassociate: bool,
     /// Whether the device is being unregistered.

@@ -41,17 +41,31 @@ fn moves_and_their_numbers() {
         device_in: Net(1),
         asker: Net(1),
         admin_of_target: true,
+        is_there: false,
         can_disassociate: true,
         unregistering: false,
     };
     let number = |mode: Mode, ask: Move| mode.judge_move(&ask).map_err(Refusal::errno);
-    assert_eq!(number(Mode::Exclusive, fine), Ok(()));
+    assert_eq!(number(Mode::Exclusive, fine), Ok(true));
     assert_eq!(number(Mode::Shared, fine), Err(Errno::Eopnotsupp));
     let stranger = Move {
         admin_of_target: false,
         ..fine
     };
     assert_eq!(number(Mode::Shared, stranger), Err(Errno::Eperm));
+    // In its own namespace a device stays as it is, whatever the mode.
+    let there = Move {
+        is_there: true,
+        can_disassociate: false,
+        ..fine
+    };
+    assert_eq!(number(Mode::Shared, there), Ok(false));
+    assert_eq!(number(Mode::Exclusive, there), Ok(false));
+    let strange_and_there = Move {
+        admin_of_target: false,
+        ..there
+    };
+    assert_eq!(number(Mode::Exclusive, strange_and_there), Err(Errno::Eperm));
     let stuck = Move {
         can_disassociate: false,
         ..fine
@@ -145,10 +159,11 @@ impl Machine {
                         device_in: *at,
                         asker,
                         admin_of_target: true,
+                        is_there: false,
                         can_disassociate: true,
                         unregistering: false,
                     };
-                    if mode.judge_move(&ask).is_ok() {
+                    if mode.judge_move(&ask) == Ok(true) {
                         assert!(mode.sees(*at, asker));
                         *at = target;
                     }
