@@ -28,7 +28,6 @@ impl Conn {
         if state.gone {
             return None;
         }
-        state.timed = false;
         self.read_notes(state);
         self.expire(state);
         self.show(state);
