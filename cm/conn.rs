@@ -686,13 +686,15 @@ impl Conn {
 
     /// Handles the end of a tracked send. May sleep.
     pub(crate) fn send_ended(self: &Arc<Self>, id: SendId, end: SendEnd) {
-        let mut entered = self.enter();
-        let state = &mut *entered.state;
+        let mut state = self.state.lock();
         let mine = state.send.take_if(|(it, _)| *it == id);
         if mine.is_none() || state.gone {
-            // It was cancelled, so nothing waits for it.
-            return entered.leave();
+            // It was cancelled, so nothing waits for it, and nothing changes.
+            return;
         }
+        self.read_notes(&mut state);
+        let mut entered = Entered { conn: self, state };
+        let state = &mut *entered.state;
         if let SendEnd::Failed(status) = end {
             // CAST: A small number.
             let name = state.engine.state() as u32;
