@@ -46,11 +46,9 @@ use crate::proto::conn::To;
 use crate::proto::counters::Count;
 use crate::proto::counters::Group;
 use crate::proto::ids::CommId;
-use crate::proto::ids::Instant;
 use crate::proto::ids::SendId;
 use crate::proto::tables;
 use crate::proto::wake::Item;
-use crate::proto::wake::Wake;
 use crate::proto::wire::Body;
 use crate::proto::wire::Kind;
 use crate::proto::wire::Message;
@@ -69,7 +67,6 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use kernel::sync::MutexGuard;
-use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::DelayedWork;
 use rdma::bindings;
@@ -331,31 +328,6 @@ impl Conn {
         self.id.set_service_id(state.engine.service_id().0.to_be());
         let has = state.engine.has_alternate();
         self.alternate.store(has, Relaxed);
-    }
-
-    /// Runs the work item when it is needed.
-    fn schedule(self: &Arc<Self>, state: &mut State) {
-        if state.gone {
-            return;
-        }
-        let (has_events, deadline) = (!state.events.is_empty(), state.engine.deadline());
-        match state.item.wake(has_events, state.running, deadline) {
-            Wake::No => {}
-            Wake::Queue => {
-                // If it is queued already, that is enough.
-                let _ = workqueue::enqueue_delayed(self.clone(), 0);
-            }
-            Wake::Now => workqueue::modify_delayed(self, 0),
-            Wake::At(Instant(at)) => {
-                let left = at.saturating_sub(self.cm.now().0);
-                let left = u32::try_from(left).unwrap_or(u32::MAX);
-                workqueue::modify_delayed(self, msecs_to_jiffies(left));
-                // Who left a note meanwhile had queued it.
-                if self.has_notes() {
-                    workqueue::modify_delayed(self, 0);
-                }
-            }
-        }
     }
 
     fn wake(&self, state: &mut State) {
