@@ -42,13 +42,13 @@ use crate::proto::conn::Policy;
 use crate::proto::conn::Refused;
 use crate::proto::conn::SendEnd;
 use crate::proto::conn::StateName;
-use crate::proto::conn::Timer;
 use crate::proto::conn::To;
+use crate::proto::counters::Count;
 use crate::proto::counters::Group;
 use crate::proto::ids::CommId;
-use crate::proto::ids::Instant;
 use crate::proto::ids::SendId;
 use crate::proto::tables;
+use crate::proto::wake::Item;
 use crate::proto::wire::Body;
 use crate::proto::wire::Kind;
 use crate::proto::wire::Message;
@@ -67,7 +67,6 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use kernel::sync::MutexGuard;
-use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::DelayedWork;
 use rdma::bindings;
@@ -128,9 +127,7 @@ pub(crate) struct State {
     /// Private data for messages that are sent again.
     kept: KVec<u8>,
     events: KVec<Queued>,
-    deadline: Option<Instant>,
-    /// The work item waits for its timer.
-    timed: bool,
+    item: Item,
     /// The handler runs.
     running: bool,
     /// Somebody waits for the handler, or for `holds`.
@@ -248,8 +245,7 @@ impl Conn {
             send: None,
             kept: KVec::new(),
             events: KVec::with_capacity(SPARE + 1, GFP_KERNEL)?,
-            deadline: None,
-            timed: false,
+            item: Item::default(),
             running: false,
             waited: false,
             gone: false,
@@ -334,29 +330,6 @@ impl Conn {
         self.alternate.store(has, Relaxed);
     }
 
-    /// Runs the work item when it is needed.
-    fn schedule(self: &Arc<Self>, state: &mut State) {
-        if state.gone {
-            return;
-        }
-        if !state.events.is_empty() {
-            // The work item looks for more when the handler has returned.
-            if !state.running {
-                if core::mem::take(&mut state.timed) {
-                    workqueue::modify_delayed(self, 0);
-                } else {
-                    // If it is queued already, that is enough.
-                    let _ = workqueue::enqueue_delayed(self.clone(), 0);
-                }
-            }
-        } else if let Some(Instant(at)) = state.deadline {
-            let left = at.saturating_sub(self.cm.now().0);
-            let left = u32::try_from(left).unwrap_or(u32::MAX);
-            state.timed = true;
-            workqueue::modify_delayed(self, msecs_to_jiffies(left));
-        }
-    }
-
     fn wake(&self, state: &mut State) {
         if state.waited {
             state.waited = false;
@@ -364,8 +337,12 @@ impl Conn {
         }
     }
 
+    fn has_notes(&self) -> bool {
+        self.established.load(Relaxed) || self.migrated.load(Relaxed)
+    }
+
     fn read_notes(self: &Arc<Self>, state: &mut State) {
-        if self.established.load(Relaxed) || self.migrated.load(Relaxed) {
+        if self.has_notes() {
             self.carry_out_notes(state);
         }
     }
@@ -454,7 +431,11 @@ impl Conn {
         let mut done = state.engine.call(call, self.cm.now(), |posting| {
             let kind = posting.message.body.kind();
             let (patience, ending, id) = match posting.policy {
-                Policy::Once => (Patience::default(), Ending::untracked(kind, false), None),
+                Policy::Once => (
+                    Patience::default(),
+                    Ending::untracked(kind, Count::Message),
+                    None,
+                ),
                 Policy::Tracked {
                     id,
                     timeout_ms,
@@ -502,7 +483,6 @@ impl Conn {
             keep,
             again,
             send,
-            timer,
             duplicate,
             dropped,
             event,
@@ -545,7 +525,7 @@ impl Conn {
                         trace::send_rej(&self.id, rej.reason.0.into());
                     }
                     trace::sends(message.body.kind(), &self.id);
-                    self.send_once(way, &message, false);
+                    self.send_once(way, &message, Count::Message);
                 }
                 To::Sender => {
                     if let Some((port, received)) = from {
@@ -555,18 +535,14 @@ impl Conn {
                             _ => {}
                         }
                         // The peer's address is known, so it need not be resolved.
+                        let count = Count::of(send.is_repeat);
                         match &state.way {
-                            Some(way) => self.send_once(way, &message, send.is_repeat),
-                            None => way::answer(port, received, &message, send.is_repeat),
+                            Some(way) => self.send_once(way, &message, count),
+                            None => way::answer(port, received, &message, count),
                         }
                     }
                 }
             }
-        }
-        match timer {
-            Some(Timer::Start(at)) => state.deadline = Some(*at),
-            Some(Timer::Stop) => state.deadline = None,
-            None => {}
         }
         if let (Some(kind), Some((port, _))) = (duplicate, from) {
             port.counters.add(Group::Duplicates, *kind, 1);
@@ -581,8 +557,8 @@ impl Conn {
 
     /// Sends a message whose end nobody waits for. It is dropped if it cannot be sent: the peer
     /// repeats itself.
-    fn send_once(&self, way: &Ref, message: &Message<'_>, is_repeat: bool) {
-        let ending = Ending::untracked(message.body.kind(), is_repeat);
+    fn send_once(&self, way: &Ref, message: &Message<'_>, count: Count) {
+        let ending = Ending::untracked(message.body.kind(), count);
         let qpn = self.id.remote_cm_qpn();
         let _ = way.send(Agent::Main, qpn, message, Patience::default(), ending);
     }
@@ -682,13 +658,15 @@ impl Conn {
 
     /// Handles the end of a tracked send. May sleep.
     pub(crate) fn send_ended(self: &Arc<Self>, id: SendId, end: SendEnd) {
-        let mut entered = self.enter();
-        let state = &mut *entered.state;
+        let mut state = self.state.lock();
         let mine = state.send.take_if(|(it, _)| *it == id);
         if mine.is_none() || state.gone {
-            // It was cancelled, so nothing waits for it.
-            return entered.leave();
+            // It was cancelled, so nothing waits for it, and nothing changes.
+            return;
         }
+        self.read_notes(&mut state);
+        let mut entered = Entered { conn: self, state };
+        let state = &mut *entered.state;
         if let SendEnd::Failed(status) = end {
             // CAST: A small number.
             let name = state.engine.state() as u32;
@@ -701,9 +679,11 @@ impl Conn {
     }
 
     fn expire(self: &Arc<Self>, state: &mut State) {
+        let Some(deadline) = state.engine.deadline() else {
+            return;
+        };
         let now = self.cm.now();
-        if state.deadline.is_some_and(|at| at <= now) {
-            state.deadline = None;
+        if deadline <= now {
             let mut actions = state.engine.timer(now);
             let event = self.act(state, &mut actions, None, KVec::new());
             self.queue(state, event, None, None);
@@ -765,8 +745,6 @@ impl Conn {
         }
         self.read_notes(&mut state);
         let service = self.service(&state);
-        // Before the engine stops the timer, of which the work item has a reference.
-        let timed = state.deadline.take().is_some() || state.timed;
         let mut actions = state.engine.destroy(why);
         // Nobody is told any more.
         let _: Option<Event> = self.act(&mut state, &mut actions, None, KVec::new());
@@ -777,7 +755,6 @@ impl Conn {
         }
         drop(self.cm.conns.remove(self.number));
         let events = core::mem::replace(&mut state.events, KVec::new());
-        state.deadline = None;
         let ways = (state.way.take(), core::mem::take(&mut state.old));
         while state.running || state.leaving || state.holds != [0; 2] {
             state.waited = true;
@@ -785,10 +762,9 @@ impl Conn {
         }
         drop(state);
         drop((events, ways));
-        if timed {
-            // If it runs, it finds nothing to do.
-            drop(workqueue::withdraw_delayed(self));
-        }
+        // The work item has a reference while it is queued or waits for its timer. If it runs, it finds
+        // nothing to do.
+        drop(workqueue::withdraw_delayed(self));
     }
 }
 

@@ -22,6 +22,7 @@ use crate::proto::counters;
 use crate::proto::counters::Group;
 use crate::proto::ids::Instant;
 use crate::proto::repeat::Budget;
+use crate::proto::wire::Kind;
 use crate::receive;
 use crate::send::Ending;
 use crate::Cm;
@@ -117,6 +118,8 @@ pub(crate) struct Port {
     /// What its device can do (`enum ib_device_cap_flags`).
     pub(crate) device_caps: u64,
     pub(crate) counters: Counters,
+    /// Sends that wait for their answers: REPs, and those of the other agent.
+    waiting: [Atomic<u32>; 2],
     /// Early repeats that may be sent.
     #[pin]
     budget: Mutex<Budget>,
@@ -176,9 +179,30 @@ impl Port {
         self.hi_tid.load(Relaxed)
     }
 
-    /// Returns whether an early repeat may be sent, which is counted.
-    pub(crate) fn may_repeat(&self, now: Instant) -> bool {
-        self.budget.lock().take(now)
+    /// The number of sends that wait for their answers, of the agent that sends messages of this kind.
+    fn waiting(&self, kind: Kind) -> &Atomic<u32> {
+        let [reps, others] = &self.waiting;
+        if kind == Kind::Rep {
+            reps
+        } else {
+            others
+        }
+    }
+
+    /// Counts a send that will wait for its answer.
+    pub(crate) fn wait_begins(&self, kind: Kind) {
+        let _: u32 = self.waiting(kind).fetch_add(1u32, Relaxed);
+    }
+
+    /// Counts the end of such a send.
+    pub(crate) fn wait_ends(&self, kind: Kind) {
+        let _: u32 = self.waiting(kind).fetch_sub(1u32, Relaxed);
+    }
+
+    /// Returns whether the early repeat of a message of this kind may be sent, which is counted.
+    pub(crate) fn may_repeat(&self, kind: Kind, now: Instant) -> bool {
+        let waiting = self.waiting(kind).load(Relaxed);
+        self.budget.lock().take(now, waiting)
     }
 
     /// Returns another port of its device.
@@ -218,9 +242,14 @@ impl Requester for Port {
 
     fn ended(this: ArcBorrow<'_, Self>, sent: Arc<Sent<Ending>>, how: How) {
         let ending = sent.data();
-        let (all, again) = counters::sent(how.retries, ending.repeated);
+        if ending.is_tracked() {
+            this.wait_ends(ending.kind);
+        }
+        let (all, again) = counters::sent(how.retries, ending.count);
         this.counters.add(Group::Sent, ending.kind, all.into());
-        this.counters.add(Group::Retries, ending.kind, again.into());
+        if again != 0 {
+            this.counters.add(Group::Retries, ending.kind, again.into());
+        }
         ending.ended(how);
     }
 }
@@ -243,6 +272,7 @@ fn start(cm: &Arc<Cm>, adapter: &DeviceRef, number: u32) -> Result<Arc<Port>> {
             ack_delay: adapter.view().ca_ack_delay(),
             device_caps: adapter.view().device_caps(),
             counters: Counters::new(),
+            waiting: [const { Atomic::new(0) }; 2],
             budget <- new_mutex!(Budget::new(cm.now()), "Port::budget"),
             live <- new_rwsem!(None, "Port::live"),
             hi_tid: Atomic::new(0),

@@ -24,6 +24,7 @@ use crate::proto::conn::Event;
 use crate::proto::conn::LapPaths;
 use crate::proto::conn::Path as Along;
 use crate::proto::conn::Source;
+use crate::proto::counters::Count;
 use crate::proto::counters::Group;
 use crate::proto::ids::Gid;
 use crate::proto::path as paths;
@@ -183,7 +184,7 @@ fn stranger(port: &Port, mad: &Received<'_>, message: &Message<'_>) {
         port.counters.add(Group::Duplicates, message.body.kind(), 1);
         trace::message(OfMessage::NoId, answer.remote_id.0, answer.local_id.0);
         trace::message(OfMessage::IssueDrep, answer.remote_id.0, answer.local_id.0);
-        way::answer(port, mad, &answer.message(&[]), true);
+        way::answer(port, mad, &answer.message(&[]), Count::Answer);
     }
 }
 
@@ -193,7 +194,7 @@ fn reject(port: &Port, mad: &Received<'_>, message: &Message<'_>, reason: Reason
     let answer = Answer::reject(message, reason, ari);
     if let Some(answer) = answer {
         trace::message(OfMessage::IssueRej, answer.remote_id.0, answer.local_id.0);
-        way::answer(port, mad, &answer.message(&[]), false);
+        way::answer(port, mad, &answer.message(&[]), Count::Message);
     }
 }
 
@@ -447,7 +448,7 @@ fn sidr_request<'a>(
     };
     let Some(held) = listener(port, &device, req.service_id.0) else {
         if let Some(answer) = Answer::sidr_unsupported(message) {
-            way::answer(port, mad, &answer.message(&[]), false);
+            way::answer(port, mad, &answer.message(&[]), Count::Message);
         }
         return Ok(None);
     };

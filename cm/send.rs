@@ -4,6 +4,7 @@
 
 use crate::conn::Conn;
 use crate::proto::conn::SendEnd;
+use crate::proto::counters::Count;
 use crate::proto::ids::SendId;
 use crate::proto::wire::Kind;
 use kernel::sync::Arc;
@@ -14,18 +15,18 @@ use rdma::mad::request::How;
 pub(crate) struct Ending {
     /// The message.
     pub(crate) kind: Kind,
-    /// Whether it counts as repeated, whatever the core did.
-    pub(crate) repeated: bool,
+    /// How it is counted.
+    pub(crate) count: Count,
     /// The connection that waits for its end.
     conn: Option<(Arc<Conn>, SendId)>,
 }
 
 impl Ending {
     /// Of a send whose end nobody waits for.
-    pub(crate) const fn untracked(kind: Kind, repeated: bool) -> Self {
+    pub(crate) const fn untracked(kind: Kind, count: Count) -> Self {
         Self {
             kind,
-            repeated,
+            count,
             conn: None,
         }
     }
@@ -34,9 +35,14 @@ impl Ending {
     pub(crate) const fn tracked(kind: Kind, conn: Arc<Conn>, id: SendId) -> Self {
         Self {
             kind,
-            repeated: false,
+            count: Count::Message,
             conn: Some((conn, id)),
         }
+    }
+
+    /// Whether it is part of a connection's state, and waits for its answer.
+    pub(crate) const fn is_tracked(&self) -> bool {
+        self.conn.is_some()
     }
 
     /// Handles the end. May sleep.

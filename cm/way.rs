@@ -5,6 +5,7 @@
 use crate::edge::path;
 use crate::port::Port;
 use crate::proto::conn;
+use crate::proto::counters::Count;
 use crate::proto::ids::Gid;
 use crate::proto::ids::Guid;
 use crate::proto::ids::Instant;
@@ -106,13 +107,22 @@ impl Way {
             conn::Agent::Reply => &live.replies,
         };
         self.port.sweep_later();
-        agent.send(
+        let waits = ending.is_tracked().then_some(ending.kind);
+        // Before it can end.
+        if let Some(kind) = waits {
+            self.port.wait_begins(kind);
+        }
+        let sent = agent.send(
             &Destination::Route(&self.route),
             qpn,
             |mad| message.write_over_zeros(mad).map_err(|_| EINVAL),
             patience,
             ending,
-        )
+        );
+        if let (Some(kind), Err(_)) = (waits, &sent) {
+            self.port.wait_ends(kind);
+        }
+        sent
     }
 
     /// Sends the message of a send once more, if it still waits for its answer, and the port's budget has
@@ -128,19 +138,19 @@ impl Way {
             Kind::Rep => &live.replies,
             _ => &live.agent,
         };
-        if self.port.may_repeat(now) {
+        if self.port.may_repeat(kind, now) {
             // The regular repetition follows.
-            let _ = agent.repeat(sent, Ending::untracked(kind, true));
+            let _ = agent.repeat(sent, Ending::untracked(kind, Count::Early));
         }
     }
 }
 
 /// Sends a message to the sender of another. It is dropped if it cannot be sent. May sleep.
-pub(crate) fn answer(port: &Port, to: &Received<'_>, message: &Message<'_>, repeated: bool) {
+pub(crate) fn answer(port: &Port, to: &Received<'_>, message: &Message<'_>, count: Count) {
     let kind: Kind = message.body.kind();
     let live = port.live();
     if let Some(live) = &*live {
-        let ending = Ending::untracked(kind, repeated);
+        let ending = Ending::untracked(kind, count);
         // The peer repeats itself.
         let _ = live.agent.send(
             &Destination::Reply(to),

@@ -16,11 +16,15 @@ use crate::edge::event::Returned;
 use crate::edge::event::What;
 use crate::proto::conn::Destroy;
 use crate::proto::conn::Event;
+use crate::proto::ids::Instant;
+use crate::proto::wake::Wake;
 use crate::proto::wire::Message;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::WorkItem;
+use rdma::workqueue;
 
 impl Conn {
     /// Takes the next event, if there is one, and the handler may be called.
@@ -28,7 +32,6 @@ impl Conn {
         if state.gone {
             return None;
         }
-        state.timed = false;
         self.read_notes(state);
         self.expire(state);
         self.show(state);
@@ -39,6 +42,31 @@ impl Conn {
         let next = state.events.remove(0).ok()?;
         state.running = true;
         Some(next)
+    }
+
+    /// Runs the work item when it is needed.
+    pub(super) fn schedule(self: &Arc<Self>, state: &mut State) {
+        if state.gone {
+            return;
+        }
+        let (has_events, deadline) = (!state.events.is_empty(), state.engine.deadline());
+        match state.item.wake(has_events, state.running, deadline) {
+            Wake::No => {}
+            Wake::Queue => {
+                // If it is queued already, that is enough.
+                let _ = workqueue::enqueue_delayed(self.clone(), 0);
+            }
+            Wake::Now => workqueue::modify_delayed(self, 0),
+            Wake::At(Instant(at)) => {
+                let left = at.saturating_sub(self.cm.now().0);
+                let left = u32::try_from(left).unwrap_or(u32::MAX);
+                workqueue::modify_delayed(self, msecs_to_jiffies(left));
+                // Who left a note meanwhile had queued it.
+                if self.has_notes() {
+                    workqueue::modify_delayed(self, 0);
+                }
+            }
+        }
     }
 
     /// Calls the handler.

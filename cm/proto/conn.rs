@@ -3,8 +3,8 @@
 //! State of one communication identifier: [`Conn`].
 //!
 //! A `Conn` is owned by its identifier and protected by that identifier's lock. Every method is one
-//! step: it takes what happened and returns [`Actions`], which the caller carries out. There are
-//! two kinds of steps:
+//! step: it takes what happened and returns [`Actions`], which the caller carries out; the timer is
+//! that of [`Conn::deadline`] afterwards. There are two kinds of steps:
 //!
 //! * [`Conn::call`]: the consumer calls. The step sends at most one message, through a closure,
 //!   before it changes the state: if the message cannot be posted, the state is what the C module
@@ -41,7 +41,6 @@ use super::answer::Answer;
 use super::ids::Ece;
 use super::ids::Gid;
 use super::ids::Guid;
-use super::ids::Instant;
 use super::ids::Psn;
 use super::ids::Qpn;
 use super::ids::SendId;
@@ -388,15 +387,6 @@ impl Event {
     }
 }
 
-/// The timer of a `Conn`. There is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timer {
-    /// Call [`Conn::timer`] at this time, or later.
-    Start(Instant),
-    /// It is not needed any more. It may still fire, which then does nothing.
-    Stop,
-}
-
 /// Private data that the caller keeps with the `Conn`, for answers to repeated messages
 /// ([`Answer::message`]). There is at most one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -427,8 +417,6 @@ pub struct Actions<R> {
     pub again: Option<(SendId, R)>,
     /// Send a message once. If it cannot be posted, go on.
     pub send: Option<Send<R>>,
-    /// Start or stop the timer.
-    pub timer: Option<Timer>,
     /// Count a duplicate of this kind.
     pub duplicate: Option<Kind>,
     /// Paths that are not used any more: drop them after unlocking.
@@ -447,7 +435,6 @@ impl<R> Default for Actions<R> {
             keep: None,
             again: None,
             send: None,
-            timer: None,
             duplicate: None,
             dropped: [None, None],
             event: None,

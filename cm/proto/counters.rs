@@ -39,11 +39,36 @@ impl Group {
     }
 }
 
+/// How a send is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// A message, which the MAD layer may repeat.
+    Message,
+    /// The answer to a repeated message ([`Send::is_repeat`](super::conn::Send::is_repeat), and
+    /// [`Answer::to_stranger`](super::answer::Answer::to_stranger)): as a message that was sent twice, as
+    /// the C module does.
+    Answer,
+    /// The [early repeat](super::repeat) of a message: a retry, and no message besides.
+    Early,
+}
+
+impl Count {
+    /// Of an answer; `is_repeat`: to a repeated message.
+    pub const fn of(is_repeat: bool) -> Self {
+        if is_repeat {
+            Self::Answer
+        } else {
+            Self::Message
+        }
+    }
+}
+
 /// What a send that ended adds to [`Group::Sent`] and [`Group::Retries`]. `retries`: number of
-/// retries made. `is_repeat`: whether it answers a repeated message
-/// ([`Send::is_repeat`](super::conn::Send::is_repeat), and
-/// [`Answer::to_stranger`](super::answer::Answer::to_stranger)); this is one retry.
-pub const fn sent(retries: u32, is_repeat: bool) -> (u32, u32) {
-    let retries = if is_repeat { 1 } else { retries };
-    (retries.saturating_add(1), retries)
+/// retries that the MAD layer made.
+pub const fn sent(retries: u32, count: Count) -> (u32, u32) {
+    match count {
+        Count::Message => (retries.saturating_add(1), retries),
+        Count::Answer => (2, 1),
+        Count::Early => (1, 1),
+    }
 }

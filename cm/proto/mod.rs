@@ -10,6 +10,7 @@
 //! * [`path`]: paths in requests, and what a receiver makes of them;
 //! * [`times`]: timeout fields;
 //! * [`repeat`]: early repeats;
+//! * [`wake`]: when the work item of an identifier runs;
 //! * [`counters`]: counters of a port;
 //! * [`reject`]: texts of rejection reasons.
 //!
@@ -84,4 +85,5 @@ pub mod reject;
 pub mod repeat;
 pub mod tables;
 pub mod times;
+pub mod wake;
 pub mod wire;

@@ -13,10 +13,13 @@
 //! * A port sends no more than [`BURST`] early repeats at once, and [`RATE`] in a second
 //!   ([`Budget`]). A network that loses one message in a hundred needs fewer; an overloaded peer, which
 //!   leaves hundreds of messages unanswered for a second, does not get hundreds more.
+//! * None is sent while more messages wait for answers than the MAD layer lets out at a time
+//!   ([`WINDOW`]): the message itself may not have been sent yet.
 //! * A peer whose consumer needs time may answer a copy with an MRA, which delays repetitions by a
-//!   minute. Without the early repeat it would not have been asked yet. So an MRA that comes after an
-//!   early repeat and before the first repetition is ignored; the peer sends it again when it gets
-//!   the repetition.
+//!   minute. Without the early repeat it would not have been asked yet. So the first MRA within
+//!   [`ANSWER_MS`] of an early repeat is ignored; the peer sends it again when it gets the repetition.
+//!   A copy provokes one MRA, which its node sends at once, so another or a later MRA was sent unasked
+//!   and counts.
 //!
 //! Owner: [`Conn`](super::conn::Conn) has the state of the present send, a port its budget.
 
@@ -29,18 +32,23 @@ pub const AFTER_MS: u32 = 1000;
 pub const BURST: u32 = 32;
 /// Early repeats that a port may send in a second.
 pub const RATE: u32 = 32;
+/// Milliseconds after an early repeat in which its answer comes.
+pub const ANSWER_MS: u32 = 1000;
+/// Messages of an agent that may wait for answers: a quarter of the MAD layer's receive queue, which has
+/// 512 entries by default (`recv_queue_size` of `ib_core`). Others are not sent before one of these ends.
+pub const WINDOW: u32 = 128;
 
-/// The early repeat of the present send of a connection.
+/// The early repeat of a send of a connection. That of a send that has ended means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Early {
     /// There are no early repeats.
     Off,
-    /// There is no send, or it has no early repeat.
+    /// There is no send, or its early repeat is over.
     None,
     /// It will be sent.
     Due { send: SendId, at: Instant },
-    /// It was sent, and the first repetition will be later.
-    Sent { send: SendId, regular: Instant },
+    /// It was sent. An MRA may be its answer until then.
+    Sent { send: SendId, until: Instant },
 }
 
 impl Early {
@@ -69,10 +77,18 @@ impl Early {
         }
     }
 
-    /// Whether an MRA that comes now may answer the early repeat.
-    pub(super) fn provoked(self, now: Instant) -> bool {
+    /// When it is to be sent. `current` is the present send.
+    pub(super) fn due(self, current: Option<SendId>) -> Option<Instant> {
         match self {
-            Self::Sent { regular, .. } => now < regular,
+            Self::Due { send, at } if current == Some(send) => Some(at),
+            Self::Off | Self::None | Self::Due { .. } | Self::Sent { .. } => None,
+        }
+    }
+
+    /// Whether an MRA that comes now may be the answer to the early repeat. `current` is the present send.
+    pub(super) fn provoked(self, current: SendId, now: Instant) -> bool {
+        match self {
+            Self::Sent { send, until } => current == send && now < until,
             Self::Off | Self::None | Self::Due { .. } => false,
         }
     }
@@ -98,8 +114,12 @@ impl Budget {
         }
     }
 
-    /// Takes one message, if there is one.
-    pub fn take(&mut self, now: Instant) -> bool {
+    /// Takes one message, if there is one. `waiting` is the number of messages that wait for answers, that
+    /// which is repeated among them.
+    pub fn take(&mut self, now: Instant, waiting: u32) -> bool {
+        if waiting > WINDOW {
+            return false;
+        }
         let elapsed = now.0.saturating_sub(self.at.0);
         let more = elapsed.saturating_mul(RATE.into());
         let most = u64::from(BURST).saturating_mul(Self::UNIT);

@@ -86,7 +86,7 @@ impl<R: Route> Conn<R> {
         now: Instant,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> (Result<(), CallError<E>>, Actions<R>) {
-        let mut done = match call {
+        match call {
             Call::Req(call) => self.call_req(call, now, post),
             Call::Rep(call) => self.call_rep(call, now, post),
             Call::Rtu { private } => self.call_rtu(private, post),
@@ -102,9 +102,7 @@ impl<R: Route> Conn<R> {
             Call::Migrated => self.call_migrated(),
             Call::SidrReq(call) => self.call_sidr_req(call, post),
             Call::SidrRep(call) => self.call_sidr_rep(call, post),
-        };
-        self.check_early(&mut done.1);
-        done
+        }
     }
 
     #[inline(never)]
@@ -183,7 +181,8 @@ impl<R: Route> Conn<R> {
             send: Some(id),
             mra: false,
         };
-        (Ok(()), self.begin_early(now))
+        self.begin_early(now);
+        (Ok(()), Actions::default())
     }
 
     #[inline(never)]
@@ -260,7 +259,8 @@ impl<R: Route> Conn<R> {
                 mra: false,
             },
         };
-        (Ok(()), self.begin_early(now))
+        self.begin_early(now);
+        (Ok(()), Actions::default())
     }
 
     #[inline(never)]
@@ -392,7 +392,8 @@ impl<R: Route> Conn<R> {
             return not_posted(error, actions);
         }
         *step = Step::DreqSent { send: Some(id) };
-        (Ok(()), self.begin_early(now))
+        self.begin_early(now);
+        (Ok(()), Actions::default())
     }
 
     #[inline(never)]

@@ -43,7 +43,6 @@ use super::Route;
 use super::Send;
 use super::SendEnd;
 use super::Source;
-use super::Timer;
 use super::To;
 
 use core::mem;
@@ -97,7 +96,7 @@ impl<R: Route> Conn<R> {
         if !self.is_from_peer(source) || !self.is_of_exchange(message.tid) {
             return Actions::default();
         }
-        let mut actions = match &message.body {
+        match &message.body {
             Body::Rep(m) => self.on_rep(message, m, claim),
             Body::Rtu(m) => self.on_rtu(m),
             Body::Mra(m) => self.on_mra(m, now),
@@ -107,9 +106,7 @@ impl<R: Route> Conn<R> {
             Body::SidrRep(_) => self.on_sidr_rep(),
             Body::Lap(m) => self.on_lap(message, m, lap),
             Body::Req(_) | Body::SidrReq(_) | Body::Apr(_) => Actions::default(),
-        };
-        self.check_early(&mut actions);
-        actions
+        }
     }
 
     /// A REQ was received whose peer and id are those of this connection.
@@ -245,9 +242,6 @@ impl<R: Route> Conn<R> {
 
     #[inline(never)]
     fn on_mra(&mut self, m: &Mra<'_>, now: Instant) -> Actions<R> {
-        if self.early.provoked(now) {
-            return Actions::default();
-        }
         // One who acknowledges a REQ does so before this side knows an id of it.
         let id = match m.about {
             About::Req => CommId::NONE,
@@ -280,14 +274,19 @@ impl<R: Route> Conn<R> {
         let Some(send) = send.filter(|_| about == m.about) else {
             return Actions::default();
         };
+        if self.early.provoked(send, now) {
+            // Once: a copy provokes one MRA.
+            self.early = self.early.over();
+            return Actions::default();
+        }
         *mra = true;
         let timeout = times::ms(m.service_timeout).saturating_add(times::ms(terms.primary.timeout));
-        let mut actions = Actions {
+        // The peer has the message.
+        self.early = self.early.over();
+        Actions {
             extend: Some((send, timeout)),
             ..deliver(Kind::Mra)
-        };
-        self.end_early(&mut actions);
-        actions
+        }
     }
 
     #[inline(never)]
@@ -522,26 +521,14 @@ impl<R: Route> Conn<R> {
             }
         };
         actions.event = Some(Event::Failed(kind, status));
-        self.check_early(&mut actions);
         actions
     }
 
-    /// The time of the early repeat of a send has come, if it has.
+    /// The time of the early repeat of the present send has come.
     fn repeat_early(&mut self, now: Instant) -> Actions<R> {
         let (Early::Due { send, at }, Some(terms)) = (self.early, self.terms()) else {
             return Actions::default();
         };
-        if self.current_send() != Some(send) {
-            // The agent is gone.
-            self.early = self.early.over();
-            return Actions::default();
-        }
-        if now < at {
-            return Actions {
-                timer: Some(Timer::Start(at)),
-                ..Actions::default()
-            };
-        }
         let regular = at.after(terms.timeout_ms.saturating_sub(repeat::AFTER_MS));
         if now >= regular {
             // The timer is so late that the first repetition was sent.
@@ -549,35 +536,29 @@ impl<R: Route> Conn<R> {
             return Actions::default();
         }
         let route = terms.primary.route.clone();
-        self.early = Early::Sent { send, regular };
+        self.early = Early::Sent {
+            send,
+            until: now.after(repeat::ANSWER_MS).min(regular),
+        };
         Actions {
             again: Some((send, route)),
             ..Actions::default()
         }
     }
 
-    /// The timer fired.
+    /// The timer fired: does what the [deadline](Self::deadline) is for, if it has come.
     pub fn timer(&mut self, now: Instant) -> Actions<R> {
-        match &self.state {
-            State::Timewait { until, .. } if now < *until => Actions {
-                timer: Some(Timer::Start(*until)),
-                ..Actions::default()
-            },
-            State::Timewait { .. } => {
-                self.state = State::Idle;
-                Actions {
-                    keep: Some(Keep::Nothing),
-                    event: Some(Event::TimewaitExit),
-                    ..Actions::default()
-                }
-            }
-            State::ReqSent { .. } | State::Linked { .. } => self.repeat_early(now),
-            State::Idle
-            | State::Gone
-            | State::Listen
-            | State::ReqRcvd { .. }
-            | State::SidrReqSent { .. }
-            | State::SidrReqRcvd { .. } => Actions::default(),
+        if self.deadline().is_none_or(|at| now < at) {
+            return Actions::default();
+        }
+        let State::Timewait { .. } = &self.state else {
+            return self.repeat_early(now);
+        };
+        self.state = State::Idle;
+        Actions {
+            keep: Some(Keep::Nothing),
+            event: Some(Event::TimewaitExit),
+            ..Actions::default()
         }
     }
 
@@ -620,10 +601,7 @@ impl<R: Route> Conn<R> {
                 actions.send = answer.map(|answer| by_route(&link.terms.primary.route, answer));
                 self.end(&mut actions);
             }
-            State::Timewait { .. } => {
-                actions.timer = Some(Timer::Stop);
-                actions.keep = Some(Keep::Nothing);
-            }
+            State::Timewait { .. } => actions.keep = Some(Keep::Nothing),
             State::SidrReqSent { path, .. } => {
                 actions.dropped = [Some(path.route.clone()), None];
             }
@@ -637,7 +615,6 @@ impl<R: Route> Conn<R> {
             }
         }
         self.state = State::Gone;
-        self.check_early(&mut actions);
         actions
     }
 

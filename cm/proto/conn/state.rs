@@ -25,7 +25,6 @@ use super::Refused;
 use super::Route;
 use super::Source;
 use super::StateName;
-use super::Timer;
 
 /// What both sides agree on, and how messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +207,7 @@ pub struct Conn<R> {
     pub(super) remote_id: CommId,
     pub(super) service_id: ServiceId,
     pub(super) next_send: u32,
-    /// Of the send of the state.
+    /// Of the send of the state, or of an earlier one.
     pub(super) early: Early,
     pub(super) state: State<R>,
 }
@@ -449,6 +448,15 @@ impl<R: Route> Conn<R> {
         }
     }
 
+    /// When [`timer`](Self::timer) is to be called, which may be later. It changes with each step; a timer
+    /// of an earlier deadline may still fire.
+    pub fn deadline(&self) -> Option<Instant> {
+        if let State::Timewait { until, .. } = &self.state {
+            return Some(*until);
+        }
+        self.early.due(self.current_send())
+    }
+
     pub(super) const fn terms(&self) -> Option<&Terms<R>> {
         match &self.state {
             State::ReqSent { terms, .. } | State::ReqRcvd { terms, .. } => Some(terms),
@@ -498,38 +506,11 @@ impl<R: Route> Conn<R> {
     }
 
     /// A message was posted: schedules its early repeat.
-    pub(super) fn begin_early(&mut self, now: Instant) -> Actions<R> {
-        let mut actions = Actions::default();
-        let (Some(send), Some(terms)) = (self.current_send(), self.terms()) else {
-            return actions;
-        };
-        self.early = self
-            .early
-            .of(send, now, terms.timeout_ms, terms.max_retries);
-        if let Early::Due { at, .. } = self.early {
-            actions.timer = Some(Timer::Start(at));
-        }
-        actions
-    }
-
-    /// Cancels the early repeat, if one is scheduled.
-    pub(super) fn end_early(&mut self, actions: &mut Actions<R>) {
-        if let Early::Due { .. } = self.early {
-            // Unless the timer is needed otherwise.
-            actions.timer.get_or_insert(Timer::Stop);
-        }
-        self.early = self.early.over();
-    }
-
-    /// After a step: if the message is answered, or has failed, it is not repeated.
-    pub(super) fn check_early(&mut self, actions: &mut Actions<R>) {
-        match self.early {
-            Early::Off | Early::None => {}
-            Early::Due { send, .. } | Early::Sent { send, .. } => {
-                if self.current_send() != Some(send) {
-                    self.end_early(actions);
-                }
-            }
+    pub(super) fn begin_early(&mut self, now: Instant) {
+        if let (Some(send), Some(terms)) = (self.current_send(), self.terms()) {
+            self.early = self
+                .early
+                .of(send, now, terms.timeout_ms, terms.max_retries);
         }
     }
 
@@ -562,7 +543,6 @@ impl<R: Route> Conn<R> {
         let peers = terms.peers();
         let local_qpn = self.local().map(|local| local.qpn);
         self.end(actions);
-        actions.timer = Some(Timer::Start(until));
         self.state = State::Timewait {
             until,
             local_qpn,

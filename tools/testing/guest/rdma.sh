@@ -257,7 +257,7 @@ accepting() {
 listener() { ${1:+on "$1"} rdma res show cm_id | grep -q 'state LISTEN'; }
 
 # meet LIMIT SERVER-COMMAND -- CLIENT-COMMAND: a server on node 2 and a client on node 1 that meet
-# through rdma_cm, and both end well.
+# through rdma_cm, and both end well. $ready, if set, is the command that waits for the server instead.
 meet() {
     local limit=$1 server=() status=0 server_status=0 pid
     shift
@@ -265,7 +265,7 @@ meet() {
     shift
     within "$limit" ip netns exec n2 "${server[@]}" >/tmp/meet-server 2>&1 &
     pid=$!
-    accepting 2 || status=1
+    ${ready:-accepting 2} || status=1
     within "$limit" ip netns exec n1 "$@" || status=$?
     [ $status = 0 ] || kill $pid 2>/dev/null
     wait $pid || server_status=$?

@@ -117,6 +117,8 @@ mount --bind /share/root/lib/modules /usr/lib/modules || exit 1
 for m in "${modules[@]}" rdma_ucm; do modprobe $m || exit 1; done
 rust-rdma-status
 rust-rdma-status | awk '$2 == "rust" && $3 == "rust" && $5 ~ "/updates/dkms/" { print $1 }' | diff - <(printf '%s\n' "${modules[@]}" | sort) || exit 1
+# The boot has none of the tree's modules; those of the package are to be loaded.
+STACK=rust
 . /share/tests/rdma.sh
 two_nodes 1500 || exit 1
 pair 60 v4 ibv_rc_pingpong -c -n 100

@@ -16,7 +16,6 @@ use rdma_cm_engine::proto::conn::Policy;
 use rdma_cm_engine::proto::conn::Refused;
 use rdma_cm_engine::proto::conn::SendEnd;
 use rdma_cm_engine::proto::conn::StateName;
-use rdma_cm_engine::proto::conn::Timer;
 use rdma_cm_engine::proto::conn::To;
 use rdma_cm_engine::proto::ids::CommId;
 use rdma_cm_engine::proto::ids::Ece;
@@ -298,10 +297,7 @@ fn messages_of_the_active_side() {
     assert_eq!(m.remote_qpn, PEER_QPN);
     let actions = receive(&mut conn, drep());
     // The acknowledgement timeout is that with the peer's delay: 18, and 17 is within one.
-    assert_eq!(
-        actions.timer,
-        Some(Timer::Start(Instant(NOW.0 + (1 << (19 - 8)))))
-    );
+    assert_eq!(conn.deadline(), Some(Instant(NOW.0 + (1 << (19 - 8)))));
     assert_eq!(actions.dropped, [Some(Rt(1)), Some(Rt(2))]);
 }
 
@@ -405,7 +401,7 @@ fn kept_data() {
     let mut conn = at(StateName::DreqRcvd);
     let (_, actions) = call_in_vain(&mut conn, a_call("drep"));
     assert_eq!(actions.keep, Some(Keep::Private));
-    assert!(actions.timer.is_some());
+    assert!(conn.deadline().is_some());
     // That of an RTU does not outlive the connection.
     let mut conn = at(StateName::DreqSent);
     assert_eq!(receive(&mut conn, drep()).keep, Some(Keep::Nothing));

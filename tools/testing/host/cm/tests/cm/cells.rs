@@ -3,7 +3,7 @@
 //! Every state against every message and other happening, as a table.
 //!
 //! A cell reads: `=` or the next state, `+` an event, `d` a duplicate is counted, `x` the send is
-//! cancelled, `e` its timeout is extended, `r` the keys are released, `t` the timer is started, and
+//! cancelled, `e` its timeout is extended, `r` the keys are released, `t` there is a new deadline, and
 //! after `!` the message that is sent. `.` means that nothing happens at all.
 
 use super::bed::*;
@@ -12,7 +12,6 @@ use rdma_cm_engine::proto::conn::Destroy;
 use rdma_cm_engine::proto::conn::SendEnd;
 use rdma_cm_engine::proto::conn::Source;
 use rdma_cm_engine::proto::conn::StateName;
-use rdma_cm_engine::proto::conn::Timer;
 use rdma_cm_engine::proto::conn::To;
 use rdma_cm_engine::proto::ids::Instant;
 use rdma_cm_engine::proto::ids::SendId;
@@ -89,7 +88,7 @@ const CELLS: [(StateName, [&str; 18]); 16] = [
         ".", ".", ".", "Idle r", "Idle r!DREP"]),
     (StateName::Timewait, [
         "d", "d", ".", ".", ".", ".", ".", ".", "d!DREP", ".", ".", ".", "d!REJ",
-        ".", ".", "Idle+", "Idle t", "Idle t"]),
+        ".", ".", "Idle+", "Idle", "Idle"]),
     (StateName::SidrReqSent, [
         ".", ".", ".", ".", ".", ".", ".", ".", "d!DREP", ".", "Idle+x", ".", "d",
         "Idle+", ".", ".", "Idle x", "Idle x"]),
@@ -118,7 +117,10 @@ fn cell(before: &C, after: &C, actions: &Actions<Rt>) -> String {
             actions.release.is_some() || actions.release_sidr.is_some(),
             'r',
         ),
-        (actions.timer.is_some(), 't'),
+        (
+            after.deadline().is_some() && after.deadline() != before.deadline(),
+            't',
+        ),
     ] {
         if is_set {
             text.push(letter);
@@ -339,18 +341,19 @@ fn late_completions() {
     assert_eq!(conn, after);
 }
 
-/// A timer that fires too early is started again.
+/// A timer that fires too early does nothing.
 #[test]
 fn early_timer() {
     let mut conn = at(StateName::Timewait);
     let before = conn;
     // 2^(19 - 8) ms after NOW.
     let until = Instant(NOW.0 + 2048);
-    let actions = conn.timer(Instant(until.0 - 1));
-    assert_eq!(actions.timer, Some(Timer::Start(until)));
+    assert_eq!(conn.deadline(), Some(until));
+    assert_eq!(conn.timer(Instant(until.0 - 1)), Actions::default());
     assert_eq!(conn, before);
     assert!(conn.timer(until).event.is_some());
     assert_eq!(conn.state(), StateName::Idle);
+    assert_eq!(conn.deadline(), None);
 }
 
 /// Without a send there is nothing to extend: its agent is gone.

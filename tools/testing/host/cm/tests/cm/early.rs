@@ -3,10 +3,13 @@
 //! Early repeats: connections over a wire that loses, with and without them, in virtual time. A side
 //! without them is also what a C peer does with the same messages.
 
+use super::bed::mra;
 use super::bed::rep_call;
 use super::bed::req_call;
 use super::bed::C;
+use super::bed::FROM_PEER;
 use super::bed::LOCAL;
+use super::bed::PEER_TID;
 use super::bed::PRIMARY;
 use super::bed::REMOTE;
 use rdma_cm_engine::proto::conn::Actions;
@@ -18,14 +21,16 @@ use rdma_cm_engine::proto::conn::Posting;
 use rdma_cm_engine::proto::conn::SendEnd;
 use rdma_cm_engine::proto::conn::Source;
 use rdma_cm_engine::proto::conn::StateName;
-use rdma_cm_engine::proto::conn::Timer;
 use rdma_cm_engine::proto::ids::Instant;
 use rdma_cm_engine::proto::ids::SendId;
 use rdma_cm_engine::proto::repeat::Budget;
 use rdma_cm_engine::proto::repeat::AFTER_MS;
+use rdma_cm_engine::proto::repeat::ANSWER_MS;
 use rdma_cm_engine::proto::repeat::BURST;
 use rdma_cm_engine::proto::repeat::RATE;
+use rdma_cm_engine::proto::repeat::WINDOW;
 use rdma_cm_engine::proto::tables::Claim;
+use rdma_cm_engine::proto::wire::About;
 use rdma_cm_engine::proto::wire::Body;
 use rdma_cm_engine::proto::wire::Kind;
 use rdma_cm_engine::proto::wire::Message;
@@ -211,13 +216,12 @@ impl World {
             let mad = self.write(&send.answer.message(&[]));
             self.transmit(side, mad);
         }
-        match actions.timer {
-            Some(Timer::Start(until)) => {
-                self.sides[side].timer = Some(until.0);
-                self.at(until.0.max(now), Ev::Timer { side });
+        let deadline = self.sides[side].conn.deadline().map(|at| at.0);
+        if self.sides[side].timer != deadline {
+            self.sides[side].timer = deadline;
+            if let Some(until) = deadline {
+                self.at(until.max(now), Ev::Timer { side });
             }
-            Some(Timer::Stop) => self.sides[side].timer = None,
-            None => {}
         }
         match actions.event {
             Some(Event::Received(Kind::Rep)) => {
@@ -507,7 +511,7 @@ fn budget() {
     let mut now = 0;
     for _ in 0..100_000 {
         now += rng.pick(&[0, 0, 0, 1, 5, 40, 2000]);
-        if budget.take(Instant(now)) {
+        if budget.take(Instant(now), 1) {
             granted.push(now);
         }
     }
@@ -521,14 +525,85 @@ fn budget() {
     // And no less.
     let mut budget = Budget::new(Instant(0));
     assert_eq!(
-        (0..1000).filter(|_| budget.take(Instant(0))).count(),
+        (0..1000).filter(|_| budget.take(Instant(0), 1)).count(),
         BURST as usize
     );
     assert_eq!(
-        (0..1000).filter(|_| budget.take(Instant(1000))).count(),
+        (0..1000).filter(|_| budget.take(Instant(1000), 1)).count(),
         RATE as usize
     );
     // A clock that goes back gives nothing.
-    assert!(!budget.take(Instant(0)));
-    assert!(!budget.take(Instant(1000)));
+    assert!(!budget.take(Instant(0), 1));
+    assert!(!budget.take(Instant(1000), 1));
+}
+
+/// Of the MRAs after an early repeat, only the one that it provokes is ignored.
+#[test]
+fn unasked_mra() {
+    // The events of MRAs that come at these times after the early repeat. One that is not about the message
+    // comes before all of them.
+    let events = |times: &[u64]| {
+        let mut conn = Conn::new(LOCAL).with_early_repeats(true);
+        let call = Call::Req(req_call(Transport::Rc));
+        let _ = conn.call(&call, Instant(0), |_| Ok::<(), ()>(()));
+        let sent = u64::from(AFTER_MS);
+        assert_eq!(conn.deadline(), Some(Instant(sent)));
+        assert!(conn.timer(Instant(sent)).again.is_some());
+        assert_eq!(conn.deadline(), None);
+        let unrelated = [(0, About::Rep)].into_iter();
+        let all = unrelated.chain(times.iter().map(|after| (*after, About::Req)));
+        let events = all.map(|(after, about)| {
+            let message = Message {
+                tid: PEER_TID,
+                body: mra(about),
+            };
+            let now = Instant(sent + after);
+            let actions = conn.receive(&message, &FROM_PEER, None, now, |_| Claim::Granted);
+            assert_eq!(actions.event.is_some(), actions.extend.is_some());
+            actions.event.is_some()
+        });
+        events.skip(1).collect::<Vec<_>>()
+    };
+    let late = u64::from(ANSWER_MS);
+    assert_eq!(events(&[1]), [false]);
+    assert_eq!(events(&[late - 1]), [false]);
+    assert_eq!(events(&[late]), [true]);
+    // The regular repetition, whose answer counts, comes later.
+    assert_eq!(events(&[3000]), [true]);
+    assert_eq!(events(&[1, 2]), [false, true]);
+    // The third one is a duplicate.
+    assert_eq!(events(&[1, 2, 3]), [false, true, false]);
+}
+
+/// An MRA before the early repeat is due makes it needless.
+#[test]
+fn mra_before_the_repeat() {
+    let mut conn = Conn::new(LOCAL).with_early_repeats(true);
+    let call = Call::Req(req_call(Transport::Rc));
+    let _ = conn.call(&call, Instant(0), |_| Ok::<(), ()>(()));
+    let message = Message {
+        tid: PEER_TID,
+        body: mra(About::Req),
+    };
+    let actions = conn.receive(&message, &FROM_PEER, None, Instant(10), |_| Claim::Granted);
+    assert!(actions.event.is_some());
+    assert_eq!(conn.deadline(), None);
+    assert_eq!(conn.timer(Instant(2000)), Actions::default());
+}
+
+/// A port that waits for the answers of dead peers sends no early repeat of a message that the MAD layer
+/// has not sent yet.
+#[test]
+fn nothing_before_the_message() {
+    for dead in [0, 1, 64, 127, 128, 129, 1000] {
+        let mut budget = Budget::new(Instant(0));
+        // Its early repeats are over.
+        for _ in 0..dead {
+            budget.take(Instant(1000), dead);
+        }
+        // The next message is sent if it is among the first ones.
+        let waiting = dead + 1;
+        let sent = waiting <= WINDOW;
+        assert_eq!(budget.take(Instant(60_000), waiting), sent, "{dead}");
+    }
 }

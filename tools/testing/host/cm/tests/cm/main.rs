@@ -9,4 +9,5 @@ mod early;
 mod model;
 mod qp;
 mod rules;
+mod wake;
 mod wire;

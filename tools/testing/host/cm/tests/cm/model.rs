@@ -29,7 +29,6 @@ use rdma_cm_engine::proto::conn::Path;
 use rdma_cm_engine::proto::conn::Route;
 use rdma_cm_engine::proto::conn::SendEnd;
 use rdma_cm_engine::proto::conn::StateName;
-use rdma_cm_engine::proto::conn::Timer;
 use rdma_cm_engine::proto::conn::To;
 use rdma_cm_engine::proto::ids::CommId;
 use rdma_cm_engine::proto::ids::Gid;
@@ -292,7 +291,6 @@ impl World<'_> {
             keep,
             again,
             send,
-            timer,
             duplicate,
             dropped: _,
             event,
@@ -354,15 +352,15 @@ impl World<'_> {
             let kept = self.slot(node, slot).kept.clone();
             self.send_once(node, &send.answer.message(&kept), to);
         }
-        match timer {
-            Some(Timer::Start(until)) => {
-                self.slot(node, slot).timer = Some(until.0);
+        let it = self.slot(node, slot);
+        let deadline = it.conn.deadline().map(|at| at.0);
+        if it.timer != deadline {
+            it.timer = deadline;
+            if let Some(until) = deadline {
                 // It may be early.
                 let early = self.rng.below(2) as u64;
-                self.at(until.0.max(now + 1) - early, Ev::Timer { node, slot });
+                self.at(until.max(now + 1) - early, Ev::Timer { node, slot });
             }
-            Some(Timer::Stop) => self.slot(node, slot).timer = None,
-            None => {}
         }
         if duplicate.is_some() {
             self.nodes[index].duplicates += 1;
@@ -441,8 +439,9 @@ impl World<'_> {
         let now = self.now();
         let it = self.slot(node, slot);
         let actions = it.conn.timer(now);
+        let deadline = it.timer.take();
         if actions.event.is_some() || actions.again.is_some() {
-            assert!(it.timer.take().is_some_and(|until| until <= now.0));
+            assert!(deadline.is_some_and(|until| until <= now.0));
         }
         self.run(node, slot, actions, gid(FORGER));
     }

@@ -10,6 +10,7 @@ use rdma_cm_engine::proto::conn::Conn;
 use rdma_cm_engine::proto::conn::Event;
 use rdma_cm_engine::proto::conn::Source;
 use rdma_cm_engine::proto::counters;
+use rdma_cm_engine::proto::counters::Count;
 use rdma_cm_engine::proto::counters::Group;
 use rdma_cm_engine::proto::ids::CommId;
 use rdma_cm_engine::proto::ids::Gid;
@@ -409,10 +410,16 @@ fn strangers() {
 
 #[test]
 fn counters_of_a_send() {
-    assert_eq!(counters::sent(0, false), (1, 0));
-    assert_eq!(counters::sent(3, false), (4, 3));
+    assert_eq!(counters::sent(0, Count::Message), (1, 0));
+    assert_eq!(counters::sent(3, Count::Message), (4, 3));
     // As the C module counts.
-    assert_eq!(counters::sent(0, true), (2, 1));
+    assert_eq!(counters::sent(0, Count::of(true)), (2, 1));
+    // A message that was repeated early and then three times was sent five times in all.
+    let sent = [
+        counters::sent(3, Count::of(false)),
+        counters::sent(0, Count::Early),
+    ];
+    assert_eq!(sent, [(4, 3), (1, 1)]);
     for kind in Kind::ALL {
         let name = format!("{kind:?}").to_lowercase();
         assert_eq!(counters::NAMES[kind.index()].replace('_', ""), name);
