@@ -47,9 +47,9 @@ enum Last {
 }
 
 impl Pace {
-    /// Bounds of the window, in packets, where nothing is dropped. The lower one is the C driver's
-    /// limit.
+    /// Lower bound of the window, in packets, where nothing is dropped: the C driver's limit.
     pub const LEAST: u32 = 64;
+    /// Upper bound of the window, in packets.
     pub const MOST: u32 = 256;
 
     /// Parts of the window that are sent in one turn each.

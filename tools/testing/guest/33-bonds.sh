@@ -6,12 +6,13 @@
 
 needs CONFIG_BONDING -- "bonds"
 
-# bonded I DEVICE...: node I has soft-RoCE on DEVICE, which has v and w below it.
-device() { # I NAME
+# device I NAME: node I has its addresses and soft-RoCE on NAME.
+device() {
     on "$1" ip link set "$2" mtu 4200 up && on "$1" ip addr add "10.0.1.$1/24" dev "$2" &&
         on "$1" ip addr add "fd01::$1/64" dev "$2" nodad && on "$1" rdma link add "rxe$1" type rxe netdev "$2"
 }
-below() { # I NAME
+# below I NAME: both links of node I are below NAME.
+below() {
     local l
     for l in v w; do
         on "$1" ip link set "$l$1" down && on "$1" ip link set "$l$1" mtu 4200 && on "$1" ip link set "$l$1" master "$2" &&
@@ -43,7 +44,8 @@ links_change() { # each goes and comes once; there is always one
         before=$(packets_sent)
         flowing "$before" || status=1
     done
-    cat /tmp/traffic1 /tmp/traffic2 /proc/net/bonding/* 2>/dev/null
+    cat /tmp/traffic1 /tmp/traffic2
+    on 1 cat /proc/net/bonding/b1
     traffic_stop && return $status
 }
 datagrams() { pair 60 "$1" ib_send_bw -c UD -s 1024 -n 200; }

@@ -41,10 +41,13 @@ pair_of() {
 # unanswered: nobody answers ARP. A connection ends with an error, and works when somebody does.
 unanswered() {
     local status=0
-    on 2 sysctl -q net.ipv4.conf.v2.arp_ignore=8 && on 1 ip neigh flush dev v1
+    # Node 2 does not ask either, by which node 1 would learn of it.
+    on 2 ip neigh replace 10.0.1.1 lladdr "$(on 1 cat /sys/class/net/v1/address)" dev v2 nud permanent &&
+        on 2 sysctl -q net.ipv4.conf.v2.arp_ignore=8 && on 1 ip neigh flush dev v1 || return
     verify_pair 60 -r 2 -T 10 || status=$?
     on 2 sysctl -q net.ipv4.conf.v2.arp_ignore=0
-    [ $status != 0 ] && ip netns exec n1 ip neigh show dev v1 && wait_until 20 on 1 ping -q -c 1 -W 2 10.0.1.2 && verify_pair 60 -r 4
+    on 1 ip neigh show dev v1
+    [ $status != 0 ] && wait_until 20 on 1 ping -q -c 1 -W 2 10.0.1.2 && verify_pair 60 -r 4
 }
 # a router that answers with ICMP for a while.
 refuses() {
@@ -86,7 +89,7 @@ cards() {
 # ends_under V: the namespace of the sender's card ends, while the sender, which is in another one,
 # keeps its queue pairs and their routes. In the shared mode of rdma it may use the device.
 ends_under() {
-    local own far status=0 sender receiver before
+    local own far status=0 sender receiver
     case $1 in v4) own=10.0.1.1 far=10.0.1.2 ;; v6) own=fd01::1 far=fd01::2 ;; esac
     rm -f /tmp/cards.sock
     xfer -d rxe2 -g "$(gid 2 $far)" -c /tmp/cards.sock -s -r 1000000 -T 14 >/tmp/receiver 2>&1 &
@@ -94,8 +97,7 @@ ends_under() {
     wait_until 30 test -S /tmp/cards.sock
     xfer -d rxe1 -g "$(gid 1 $own)" -c /tmp/cards.sock -r 1000000 -T 14 >/tmp/sender 2>&1 &
     sender=$!
-    before=0
-    flowing $before || { cat /tmp/sender /tmp/receiver; status=1; }
+    flowing 0 || { cat /tmp/sender /tmp/receiver; status=1; }
     ip netns del n1
     # The card is back when the namespace has ended.
     wait_until 30 test -e /sys/class/net/c1 || status=1
