@@ -11,7 +11,8 @@
 //! detached by [`InFlight::detach`]. A packet may wait in a queue indefinitely.
 //!
 //! Context: a buffer is freed in any context but a hard interrupt, with locks of the stack held. So its
-//! destructor takes no lock and calls no sender: it queues a work item.
+//! destructor calls no sender: it queues a work item. It takes `InFlight::ends` only as the last user of
+//! the count; under that lock, no other is taken.
 //!
 //! C header: `include/linux/skbuff.h` (`destructor`).
 
@@ -149,7 +150,8 @@ impl InFlight {
         // Acquire: the mark is that of the sender which has set `WAITS`.
         let word = this.word.fetch_sub(packets, Ordering::Acquire);
         // OVERFLOW: these packets were added before.
-        if word & WAITS != 0 && (word & !WAITS) - packets <= this.mark.load(Ordering::Relaxed) {
+        let left = (word & !WAITS).wrapping_sub(packets);
+        if word & WAITS != 0 && left <= this.mark.load(Ordering::Relaxed) {
             this.wake();
         }
     }

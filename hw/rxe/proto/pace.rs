@@ -78,9 +78,8 @@ impl Pace {
     }
 
     fn adapt(&mut self, unsent: u32) {
-        // OVERFLOW: the window is at most `MOST`.
         if unsent == 0 {
-            self.window = (self.window * 2).min(Self::MOST);
+            self.window = self.window.saturating_mul(2).min(Self::MOST);
         } else if self.last == Last::Waited && unsent >= self.part() && self.window > Self::LEAST {
             self.window /= 2;
         }
