@@ -83,6 +83,8 @@ use post::Posts;
 use rdma::features::smp_mb;
 use rdma::hrtimer::Pause;
 use rdma::hrtimer::PauseCallback;
+use rdma::net::in_flight::Waiter;
+use rdma::net::InFlight;
 use rdma::provider::wc::QpToken;
 use rdma::provider::QpEvent as UserEvent;
 use rdma::provider::QpUpcall;
@@ -150,6 +152,9 @@ pub(crate) struct Qp {
     recv: RunToken<RecvHalf>,
     responses: RxQueue,
     requests: RxQueue,
+    /// Packets of requests that have not left. `None` for a reliable connection, whose window limits
+    /// them.
+    unsent: Option<Arc<InFlight>>,
     send_cq: Arc<Cq>,
     recv_cq: Arc<Cq>,
     upcall: QpUpcall,
@@ -228,6 +233,12 @@ impl PauseCallback<0> for Qp {
 impl PauseCallback<1> for Qp {
     fn run(this: ArcBorrow<'_, Self>) {
         Qp::kick_recv(this, work::DELAYED_ACK);
+    }
+}
+
+impl Waiter for Qp {
+    fn go_on(self: Arc<Self>) {
+        Qp::kick_send(self.as_arc_borrow(), work::POLL);
     }
 }
 
@@ -466,6 +477,9 @@ impl Qp {
         this.send_cq.let_go(this.number);
         this.recv_cq.let_go(this.number);
         this.dev.holders.let_go(this.pd, this.number);
+        if let Some(unsent) = &this.unsent {
+            unsent.detach();
+        }
         rdma::workqueue::disable::<Qp, 0>(this);
         rdma::workqueue::disable::<Qp, 1>(this);
         rdma::workqueue::disable::<Qp, 2>(this);

@@ -130,12 +130,12 @@ __be16 rdma_helper_skb_protocol(const struct sk_buff *skb);
 struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb);
 void rdma_helper_skb_set_dev(struct sk_buff *skb, struct net_device *dev);
 void rdma_helper_skb_set_sender_cpu(struct sk_buff *skb, unsigned int cpu);
+void rdma_helper_skb_set_owner(struct sk_buff *skb,
+			       void (*destructor)(struct sk_buff *),
+			       void *owner, u32 packets);
+void *rdma_helper_skb_owner(const struct sk_buff *skb, u32 *packets);
 unsigned int rdma_helper_cpu(void);
 void rdma_helper_skb_orphan(struct sk_buff *skb);
-void rdma_helper_skb_set_destructor(struct sk_buff *skb,
-		void (*destructor)(struct sk_buff *));
-void rdma_helper_skb_set_destructor_arg(struct sk_buff *skb, void *arg);
-void *rdma_helper_skb_destructor_arg(const struct sk_buff *skb);
 void rdma_helper_skb_dst_drop(struct sk_buff *skb);
 void rdma_helper_skb_dst_set_noref(struct sk_buff *skb, struct dst_entry *dst);
 void rdma_helper_dev_hold(struct net_device *dev);

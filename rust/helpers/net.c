@@ -198,6 +198,25 @@ void rdma_helper_skb_set_sender_cpu(struct sk_buff *skb, unsigned int cpu)
 #endif
 }
 
+/*
+ * Calls @destructor when the skb, which has none, is freed or passed to another owner. The arguments
+ * are in fields that the stack uses for zero copy and for time stamps of a socket only, and preserves.
+ */
+void rdma_helper_skb_set_owner(struct sk_buff *skb,
+			       void (*destructor)(struct sk_buff *),
+			       void *owner, u32 packets)
+{
+	skb->destructor = destructor;
+	skb_shinfo(skb)->destructor_arg = owner;
+	skb_shinfo(skb)->tskey = packets;
+}
+
+void *rdma_helper_skb_owner(const struct sk_buff *skb, u32 *packets)
+{
+	*packets = skb_shinfo(skb)->tskey;
+	return skb_shinfo(skb)->destructor_arg;
+}
+
 /* The current CPU, which may be another one soon. */
 unsigned int rdma_helper_cpu(void)
 {
@@ -207,22 +226,6 @@ unsigned int rdma_helper_cpu(void)
 void rdma_helper_skb_orphan(struct sk_buff *skb)
 {
 	skb_orphan(skb);
-}
-
-void rdma_helper_skb_set_destructor(struct sk_buff *skb,
-				    void (*destructor)(struct sk_buff *))
-{
-	WRITE_ONCE(skb->destructor, destructor);
-}
-
-void rdma_helper_skb_set_destructor_arg(struct sk_buff *skb, void *arg)
-{
-	WRITE_ONCE(skb_shinfo(skb)->destructor_arg, arg);
-}
-
-void *rdma_helper_skb_destructor_arg(const struct sk_buff *skb)
-{
-	return READ_ONCE(skb_shinfo(skb)->destructor_arg);
 }
 
 void rdma_helper_skb_dst_drop(struct sk_buff *skb)

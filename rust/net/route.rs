@@ -13,10 +13,12 @@ use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::rcu;
+use kernel::sync::Arc;
 
 use super::addr::AddrPair;
 use super::device::Net;
 use super::device::NetDevice;
+use super::in_flight::InFlight;
 use super::skb::Skb;
 use super::train::Train;
 use crate::bindings;
@@ -173,25 +175,47 @@ impl Route {
     }
 
     /// Sends packets that begin with complete IP headers, except the checksums of IPv4 headers. IP
-    /// and UDP headers have `header_len` bytes. Softirq.
+    /// and UDP headers have `header_len` bytes. `counted` counts them until they have left. Softirq.
     ///
     /// # Errors
     ///
     /// Those of the stack. A packet that is queued, or lost on the way, is an error only if the
     /// stack reports it.
     #[inline]
-    pub fn send(&self, train: Train, header_len: usize) -> Result<Sent> {
-        self.transmit(train.finish(header_len))
+    pub fn send(
+        &self,
+        train: Train,
+        header_len: usize,
+        counted: Option<&Arc<InFlight>>,
+    ) -> Result<Sent> {
+        let count = train.count();
+        let mut skb = train.finish(header_len);
+        if let Some(counted) = counted {
+            InFlight::add(counted, &mut skb, count.into());
+        }
+        self.transmit(skb)
     }
 
     /// As [`Self::send`], but sends the packets one by one; `sent` is called with each result.
-    pub fn send_apart(&self, train: Train, header_len: usize, mut sent: impl FnMut(Result<Sent>)) {
+    pub fn send_apart(
+        &self,
+        train: Train,
+        header_len: usize,
+        counted: Option<&Arc<InFlight>>,
+        mut sent: impl FnMut(Result<Sent>),
+    ) {
+        let mut transmit = |mut skb| {
+            if let Some(counted) = counted {
+                InFlight::add(counted, &mut skb, 1);
+            }
+            sent(self.transmit(skb));
+        };
         let (head, others) = train.into_parts();
-        sent(self.transmit(head));
+        transmit(head);
         for mut skb in others {
             // A buffer without these headers is not a packet, and is dropped.
             if let Some(()) = skb.unpull(header_len) {
-                sent(self.transmit(skb));
+                transmit(skb);
             }
         }
     }

@@ -18,11 +18,13 @@ use core::mem::MaybeUninit;
 
 use kernel::prelude::*;
 use kernel::sync::rcu;
+use kernel::sync::Arc;
 
 use rdma::net::skb::zeroed;
 use rdma::net::skb::PROTOCOL_IPV4;
 use rdma::net::skb::PROTOCOL_IPV6;
 use rdma::net::AddrPair;
+use rdma::net::InFlight;
 use rdma::net::NewSkb;
 use rdma::net::Route;
 use rdma::net::Train;
@@ -136,14 +138,17 @@ pub(crate) struct Outbox {
     /// Length of the first packet, from its IP header on. No other packet is longer, so that a
     /// length check of the first covers all.
     longest: usize,
+    /// Counts packets from the flush until they have left.
+    counted: Option<Arc<InFlight>>,
 }
 
 impl Outbox {
-    /// Creates an empty outbox.
-    pub(crate) const fn new() -> Self {
+    /// Creates an empty outbox. `counted` counts its packets from the flush until they have left.
+    pub(crate) const fn new(counted: Option<Arc<InFlight>>) -> Self {
         Self {
             train: None,
             longest: 0,
+            counted,
         }
     }
 
@@ -233,7 +238,7 @@ impl Outbox {
         let header_len = icrc::outer_len(route.is_v6());
         if count > 1 {
             if !route.carries_trains(*peer) {
-                return send_apart(route, train, header_len);
+                return send_apart(route, train, header_len, self.counted.as_ref());
             }
             // The stack updates the length in the IP header, but not in the UDP header.
             // OVERFLOW: the outer headers end with the UDP header.
@@ -244,7 +249,7 @@ impl Outbox {
                 field.copy_from_slice(&len.to_be_bytes());
             }
         }
-        match route.send(train, header_len) {
+        match route.send(train, header_len, self.counted.as_ref()) {
             Ok(rdma::net::Sent::Yes) => Sent::Yes,
             Ok(rdma::net::Sent::Congested) => Sent::Congested,
             Err(_) => Sent::Refused(count),
@@ -253,9 +258,14 @@ impl Outbox {
 }
 
 /// Sends the packets of a train one by one.
-fn send_apart(route: &Route, train: Train, header_len: usize) -> Sent {
+fn send_apart(
+    route: &Route,
+    train: Train,
+    header_len: usize,
+    counted: Option<&Arc<InFlight>>,
+) -> Sent {
     let (mut congested, mut refused) = (false, 0_u16);
-    route.send_apart(train, header_len, |sent| match sent {
+    route.send_apart(train, header_len, counted, |sent| match sent {
         Ok(rdma::net::Sent::Yes) => {}
         Ok(rdma::net::Sent::Congested) => congested = true,
         Err(_) => refused = refused.saturating_add(1),

@@ -50,6 +50,7 @@ pub mod delayed_ack;
 pub mod early;
 pub mod host;
 mod notice;
+pub mod pace;
 pub mod packet;
 pub mod qp;
 pub mod recv;

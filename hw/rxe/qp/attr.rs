@@ -498,9 +498,10 @@ impl Qp {
             };
             Path::new(spec, port).ok()
         });
-        for sender in [&mut send.io.sender, &mut recv.io.sender] {
+        let (requests, responses) = (&mut send.io.sender, &mut recv.io.sender);
+        for (sender, counted) in [(requests, this.unsent.clone()), (responses, None)] {
             if sender.as_ref().map(Sender::path) != path.as_ref() {
-                *sender = path.map(Sender::new);
+                *sender = path.map(|path| Sender::new(path, counted));
             }
         }
     }

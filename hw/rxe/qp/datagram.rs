@@ -106,7 +106,7 @@ impl Destinations {
                     *congested |= Destination::end(place, &qp.dev);
                     *place = Some(Destination {
                         handle: None,
-                        sender: path.map(Sender::new),
+                        sender: path.map(|path| Sender::new(path, qp.unsent.clone())),
                     });
                 }
             }
@@ -168,7 +168,7 @@ impl Destination {
                 ah,
                 edition,
             }),
-            sender: path.map(Sender::new),
+            sender: path.map(|path| Sender::new(path, qp.unsent.clone())),
         })
     }
 

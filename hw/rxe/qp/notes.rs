@@ -15,6 +15,10 @@ pub(super) struct Notes {
     pub(super) events: u8,
     /// Packets were dropped because a network queue is full.
     pub(super) congested: bool,
+    /// As many packets were sent as the turn might.
+    pub(super) full: bool,
+    /// The half waits for its packets to leave, which wakes it.
+    pub(super) waits: bool,
     /// Completions of sends were posted.
     pub(super) completed: bool,
     /// The page fault that the half waits for.
@@ -39,6 +43,8 @@ impl Notes {
         told: Told::Nothing,
         events: 0,
         congested: false,
+        full: false,
+        waits: false,
         completed: false,
         fault: None,
         peer_faults: false,

@@ -26,6 +26,7 @@ use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
 use crate::proto::cork::Cork;
+use crate::proto::pace::Pace;
 use crate::proto::Disposition;
 use crate::proto::LocalFault;
 use crate::proto::Nanos;
@@ -76,6 +77,8 @@ pub(super) struct SendIo {
     pub(super) noted: Option<Notes>,
     /// The ring was empty when last read, and nobody has signalled a post since.
     pub(super) sq_empty: bool,
+    /// Limits the packets of `Qp::unsent`.
+    pub(super) pace: Pace,
 }
 
 impl SendHalf {
@@ -103,6 +106,7 @@ impl SendHalf {
                 early: Stash::EMPTY,
                 noted: None,
                 sq_empty: false,
+                pace: Pace::new(),
             },
             backlog: None,
             parked: None,
@@ -152,8 +156,13 @@ impl SendIo {
         if self.noted.is_some() {
             *notes = self.noted.take().unwrap_or(Notes::NONE);
         }
+        let room = match &qp.unsent {
+            None => u32::MAX,
+            Some(unsent) => unsent.count().map_or(0, |count| self.pace.begin(count)),
+        };
         SendWorld {
             rcu,
+            room,
             loopback_peer: None,
             notes,
             batch: qp.batch(),
@@ -172,6 +181,7 @@ impl SendIo {
         self.sq_empty = false;
         self.link = Link::NEW;
         self.destinations.reset();
+        self.pace = Pace::new();
     }
 }
 
@@ -185,6 +195,8 @@ pub(super) struct SendWorld<'a> {
     /// The response from a peer on this device that the engine is processing; excludes `packet`.
     answer: Option<Answer>,
     pub(super) rcu: &'a rcu::Guard,
+    /// Number of packets that may be sent before others have left.
+    room: u32,
     /// The peer on this device, if there is one; `None` until it is looked up.
     pub(super) loopback_peer: Option<Option<LoopbackPeer<'a>>>,
     pub(super) spent: Spent,
@@ -276,6 +288,21 @@ impl SendWorld<'_> {
         }
     }
 
+    /// Takes the room for a packet. If there is none, the turn ends, and the half waits if it must.
+    #[inline]
+    fn take_room(&mut self) -> Result<(), TxError> {
+        match self.room.checked_sub(1) {
+            Some(less) => {
+                self.room = less;
+                Ok(())
+            }
+            None => {
+                self.notes.full = true;
+                Err(TxError::Blocked)
+            }
+        }
+    }
+
     /// Sends the datagram in `slot` to its own destination.
     fn emit_datagram(&mut self, packet: &TxPacket, slot: u32) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::LocQpOp);
@@ -293,6 +320,7 @@ impl SendWorld<'_> {
                 return handed;
             }
         }
+        self.take_room()?;
         let SendIo {
             queue,
             destinations,
@@ -379,6 +407,7 @@ impl SendHost for SendWorld<'_> {
         if let Some(sent) = self.emit_loopback(packet) {
             return sent;
         }
+        self.take_room()?;
         let qp = self.qp;
         let mut fault = None;
         let SendIo { queue, sender, .. } = &mut *self.io;

@@ -22,6 +22,8 @@ use super::Qp;
 use crate::net::RxPacket;
 use crate::net::TRAIN_PACKETS;
 use crate::proto;
+use crate::proto::pace::Full;
+use crate::proto::pace::Pace;
 use crate::proto::Disposition;
 use crate::proto::DropCause;
 use crate::proto::Nanos;
@@ -129,8 +131,12 @@ fn verdict(progress: Progress, more: bool, notes: &Notes, retry_later: impl FnOn
     match progress {
         Progress::Idle => Turn::Done,
         Progress::More if !notes.congested => Turn::Later(work::POLL),
-        // The half is woken when the memory is present, or when the peer gives up.
-        Progress::Blocked if notes.fault.is_some() || notes.peer_faults => Turn::Done,
+        // The half is woken when the memory is present, when the peer gives up, or when packets have
+        // left.
+        Progress::Blocked if notes.fault.is_some() || notes.peer_faults || notes.waits => {
+            Turn::Done
+        }
+        Progress::Blocked if notes.full && !notes.congested => Turn::Later(work::POLL),
         Progress::More | Progress::Blocked => {
             retry_later(BLOCKED_RETRY);
             Turn::Done
@@ -220,6 +226,26 @@ impl Qp {
         }
     }
 
+    /// Determines whether the send half, which has sent as many packets as its turn might, or some
+    /// that were dropped, has to wait for packets to leave. If so, they wake it.
+    #[cold]
+    fn waits_to_leave(&self, pace: &mut Pace, notes: &Notes) -> bool {
+        let Some(unsent) = &self.unsent else {
+            return false;
+        };
+        let Some(count) = unsent.count() else {
+            // It waits already.
+            return true;
+        };
+        if notes.congested {
+            pace.dropped(count);
+        }
+        match notes.full.then(|| pace.used_up(count)) {
+            Some(Full::Wait(mark)) => unsent.wait(mark),
+            Some(Full::GoOn) | None => false,
+        }
+    }
+
     /// Runs one turn of the send half, which also handles the packets of `source`.
     #[inline]
     pub(super) fn send_turn(
@@ -304,6 +330,9 @@ impl Qp {
         }
         *completed |= notes.completed;
         notes.peer_faults = peer_faults;
+        if notes.full || notes.congested {
+            notes.waits = this.waits_to_leave(&mut io.pace, &notes);
+        }
         if let Some(fault) = notes.fault {
             Self::await_send(this, fault);
         }

@@ -42,6 +42,7 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use rdma::accounted;
 use rdma::hrtimer::Pause;
+use rdma::net::InFlight;
 use rdma::new_spinlock_irq;
 use rdma::new_timer;
 use rdma::provider;
@@ -198,6 +199,12 @@ impl QpObject {
         let send_attr = proto::SendAttr::new(kind, Qpn(number));
         let send_slots = SendHalf::slots(&send_queue)?;
         let destinations = Destinations::new(kind)?;
+        let unsent = match kind {
+            QpType::Rc => None,
+            QpType::Uc | QpType::Ud | QpType::Gsi => {
+                Some(InFlight::new(rdma::resident!(), accounted::GFP)?)
+            }
+        };
         let recv_attr = proto::RecvAttr::new(kind);
         let recv_buffers = RecvBuffers::new(usize::try_from(max_recv_sge)?)?;
         let peer = Peer {
@@ -244,6 +251,7 @@ impl QpObject {
                 recv: RunToken::new(RecvHalf::new(source, recv_buffers, recv_attr)),
                 responses: crate::net::RxQueue::new(),
                 requests: crate::net::RxQueue::new(),
+                unsent,
                 send_cq,
                 recv_cq,
                 upcall: new.upcall(),
@@ -267,6 +275,9 @@ impl QpObject {
             }),
             accounted::GFP,
         )?;
+        if let Some(unsent) = &core.unsent {
+            unsent.attach(core.clone());
+        }
         new.set_qp_num(number);
         *attr.cap_mut() = cap;
         slot.publish(core.clone());

@@ -21,6 +21,8 @@ use crate::wire;
 use crate::wire::Bth;
 use crate::wire::Opcode;
 use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::net::InFlight;
 
 /// A destination, and the route to it while that is valid.
 pub(super) struct Sender {
@@ -38,12 +40,13 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Creates a sender along `path`; the first packet resolves the route.
-    pub(super) fn new(path: Path) -> Self {
+    /// Creates a sender along `path`; the first packet resolves the route. `counted` counts its
+    /// packets until they have left.
+    pub(super) fn new(path: Path, counted: Option<Arc<InFlight>>) -> Self {
         Self {
             path,
             route: None,
-            outbox: Outbox::new(),
+            outbox: Outbox::new(counted),
             congested: false,
             checked: false,
             packets: 0,

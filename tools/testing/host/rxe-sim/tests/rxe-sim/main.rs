@@ -13,6 +13,7 @@ mod early;
 mod hostile;
 mod mending;
 mod messages;
+mod pace;
 mod recv_limits;
 mod recv_rules;
 mod reliable;

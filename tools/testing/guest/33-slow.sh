@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 600
+# UC and UD, which nobody acknowledges, on an interface that is slower than the CPU: the sender waits,
+# and few packets are in the interface's queue, which drops none.
+. ./ktap.sh
+. ./rdma.sh
+
+needs CONFIG_NET_SCH_TBF -- "an interface that is slower than the CPU"
+
+# field NAME: a number in the statistics of v1's qdiscs; the largest, if several have it.
+field() { on 1 tc -s qdisc show dev v1 | grep -oE "$1 [0-9]+" | cut -d' ' -f2 | sort -n | tail -n 1; }
+queued() { on 1 tc -s qdisc show dev v1 | grep -oE 'backlog [0-9A-Za-z]+ [0-9]+p' | grep -oE '[0-9]+p' | tr -d p | sort -n | tail -n 1; }
+arrived() { on 2 rdma statistic show link rxe2 | grep -oE 'rcvd_pkts [0-9]+' | cut -d' ' -f2; }
+
+# The C driver's queue: 65 packets. Ours: a window of 64, and a train of 16 whose first one has left.
+most=81
+
+slow() { # RATE [BYTES]
+    on 1 tc qdisc del dev v1 root 2>/dev/null
+    on 1 tc qdisc add dev v1 root handle 1: tbf rate "$1" burst 16kb limit "${2:-400kb}"
+}
+watch() { while :; do queued; done >/tmp/queued 2>/dev/null; }
+
+kept() { # CMD...: all arrives, and the queue is not longer than most
+    local before drops sent got longest watcher status=0
+    drops=$(field dropped) before=$(arrived) sent=$(packets_sent)
+    watch &
+    watcher=$!
+    "$@" || status=$?
+    # The rest of the queue.
+    wait_until 10 eval '[ "$(queued)" = 0 ]'
+    kill $watcher
+    wait $watcher 2>/dev/null
+    longest=$(sort -n /tmp/queued | tail -n 1)
+    sent=$(($(packets_sent) - sent)) got=$(($(arrived) - before)) drops=$(($(field dropped) - drops))
+    echo "$sent packets sent, $got arrived, $drops dropped; at most ${longest:-0} in the queue"
+    [ "$status" = 0 ] && [ "$sent" -gt 900 ] && [ "$drops" = 0 ] && [ "$got" = "$sent" ] && [ "${longest:-0}" -le $most ]
+}
+# few_lost CMD...: as for a queue that holds less than the sender would put there.
+few_lost() {
+    local drops sent
+    drops=$(field dropped) sent=$(packets_sent)
+    "$@" >/dev/null 2>&1
+    sent=$(($(packets_sent) - sent)) drops=$(($(field dropped) - drops))
+    echo "$sent packets sent, $drops dropped"
+    [ "$sent" -gt 400 ] && [ "$drops" -le 40 ]
+}
+# The sender is killed while it waits, and its packets in the queue outlive it.
+outlived() {
+    local sender before=$SECONDS
+    slow 10mbit || return
+    ip netns exec n2 ib_send_bw -d rxe2 -x "$(gid 2 10.0.1.2)" -F -c UD -s 1024 -D 60 -p 18990 >/dev/null 2>&1 &
+    listening 2 18990 || return
+    ip netns exec n1 ib_send_bw -d rxe1 -x "$(gid 1 10.0.1.1)" -F -c UD -s 1024 -D 60 -p 18990 10.0.1.2 >/tmp/sender 2>&1 &
+    sender=$!
+    wait_until 30 eval '[ "$(queued)" -gt 30 ]' || { cat /tmp/sender; return 1; }
+    # From here on almost nothing leaves.
+    on 1 tc qdisc change dev v1 root handle 1: tbf rate 1kbit burst 16kb limit 400kb || return
+    before=$SECONDS
+    kill -9 $sender
+    wait $sender 2>/dev/null
+    on 1 rdma link del rxe1 || return
+    echo "in the queue: $(queued); the sender and its device took $((SECONDS - before)) s to end"
+    [ "$(queued)" -gt 10 ] && [ $((SECONDS - before)) -lt $((10 * SCALE)) ] || return
+    on 1 tc qdisc del dev v1 root
+    pkill -9 -f '18990$' 2>/dev/null
+    two_nodes_gone
+}
+
+check "two nodes" two_nodes 4200
+check "10 Mbit/s" slow 10mbit
+for v in v4 v6; do
+    check "UC writes, $v" kept pair 60 $v ib_write_bw -c UC -m 1024 -s 65536 -n 20
+    check "UC writes of one packet, $v" kept pair 60 $v ib_write_bw -c UC -s 512 -n 1000
+    check "UD sends, $v" kept pair 60 $v ib_send_bw -c UD -s 1024 -n 1000
+    check "UD sends, each with its completion, $v" kept pair 60 $v ib_send_bw -c UD -s 1024 -n 1000 -t 1
+done
+if has_config CONFIG_NET_SCH_FQ_CODEL; then
+    fair() { slow 100mbit && on 1 tc qdisc add dev v1 parent 1: fq_codel; }
+    check "100 Mbit/s, fq_codel" fair
+    # The largest window, and a train.
+    most=318
+    for v in v4 v6; do check "UD sends, fq_codel, $v" kept pair 60 $v ib_send_bw -c UD -s 1024 -n 5000; done
+else
+    skip "fq_codel" "this kernel has no $without"
+fi
+if ours rdma_rxe; then
+    # The C driver's queue pair fails instead.
+    check "a queue of 30 kB" slow 10mbit 30kb
+    check "UD sends, a short queue" few_lost pair 20 v4 ib_send_bw -c UD -s 1024 -n 500 -Q 1
+    check "packets outlive their sender" outlived
+else
+    skip "a short queue" "the C driver's queue pair fails"
+    two_nodes_gone
+fi
+finish
