@@ -92,15 +92,11 @@ pub(crate) fn queue() -> Result<QueueLease> {
 /// The client that is told of devices.
 struct Cma;
 
-static CMA: ClientSlot<Cma> = ClientSlot::new();
+rdma::static_slot!(impl for Cma: ClientSlot<Cma>);
 
 impl Client for Cma {
     type Data = Arc<CmaDevice>;
     const NAME: &'static CStr = c"cma";
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &CMA
-    }
 
     fn add(&self, device: DeviceRef) -> Result<Arc<CmaDevice>> {
         CmaDevice::add(device)

@@ -25,6 +25,7 @@ use crate::chrdev::PollTable;
 use crate::edge::FromC;
 use crate::module::Resident;
 use crate::provider::unsupported;
+use crate::slot::StaticSlot;
 use crate::sysfs::Page;
 use kernel::container_of;
 use kernel::error::to_result;
@@ -44,7 +45,9 @@ use kernel::types::ForeignOwnable;
 use kernel::types::Opaque;
 
 /// A misc device and its files. Files have no position (`stream_open`).
-pub trait MiscFiles: Sized + 'static {
+///
+/// The slot of its client is of `static_slot!(impl for Self: AnnouncedSlot)`.
+pub trait MiscFiles: StaticSlot<AnnouncedSlot> + Sized + 'static {
     /// Data of the device.
     type Data: Send + Sync + 'static;
     /// Data of an open file.
@@ -59,9 +62,6 @@ pub trait MiscFiles: Sized + 'static {
     const MODE: u16;
     /// The version in `abi_version`.
     const ABI_VERSION: u32;
-
-    /// Returns the slot of the client, a static.
-    fn slot() -> &'static AnnouncedSlot;
 
     /// Opens the node.
     ///

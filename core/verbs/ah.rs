@@ -61,7 +61,7 @@ fn make(pd: &Pd, attr: &Filled<'_>, request: &Request<'_>) -> Result<Owned<Ah>> 
             kind,
         },
     )?;
-    ah.sgid_attr().replace(attr.hold_for());
+    ah.sgid_attr().replace(attr.gid());
     let wanted = AhMake::new(attr.attr(), request.flags, request.slave.as_deref());
     match request.call {
         None => ah.driver().create_ah(&wanted, None),
@@ -107,7 +107,7 @@ fn modify(ah: &Ah, attr: &AhAttr) -> Result {
     }
     let attr = Filled::new(ah.device(), attr)?;
     ah.driver().modify_ah(attr.attr())?;
-    ah.sgid_attr().replace(attr.hold_for());
+    ah.sgid_attr().replace(attr.gid());
     Ok(())
 }
 

@@ -107,15 +107,11 @@ impl Service {
     }
 }
 
-static CLIENT: ClientSlot<Service> = ClientSlot::new();
+rdma::static_slot!(impl for Service: ClientSlot<Service>);
 
 impl Client for Service {
     type Data = Arc<Pd>;
     const NAME: &'static CStr = NAME;
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &CLIENT
-    }
 
     fn add(&self, device: DeviceRef) -> Result<Arc<Pd>> {
         let pd = Pd::new(&device, NAME)?;
