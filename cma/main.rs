@@ -139,7 +139,9 @@ impl kernel::Module for RdmaCm {
         rdma::sync::init_once(&QUEUE);
         device::init();
         news::init();
-        let queue = QueueOptions::unbound().mem_reclaim().create(c"rdma_cm")?;
+        let queue = QueueOptions::unbound()
+            .mem_reclaim()
+            .create(c"rdma_cm", rdma::resident!())?;
         *QUEUE.lock() = Some(queue.lease());
         let lease = Lease;
         let ports = ports::register()?;

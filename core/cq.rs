@@ -106,8 +106,8 @@ impl Subsystem {
         let per_cpu = QueueOptions::per_cpu().high_priority().mem_reclaim();
         let unbound = QueueOptions::unbound().high_priority().mem_reclaim();
         let this = Self {
-            _per_cpu: per_cpu.sysfs().create(c"ib-comp-wq")?,
-            _unbound: unbound.sysfs().max_active().create(c"ib-comp-unb-wq")?,
+            _per_cpu: per_cpu.sysfs().create(c"ib-comp-wq", rdma::resident!())?,
+            _unbound: unbound.sysfs().max_active().create(c"ib-comp-unb-wq", rdma::resident!())?,
         };
         *LEASES.lock() = Some(Leases {
             per_cpu: this._per_cpu.lease(),

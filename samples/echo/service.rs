@@ -40,7 +40,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let closing = QueueOptions::unbound().create(NAME)?;
+        let closing = QueueOptions::unbound().create(NAME, rdma::resident!())?;
         let service = pin_init!(Self {
             devices <- new_mutex!(KVec::new(), "Service::devices"),
             peers <- new_mutex!(KVec::new(), "Service::peers"),
