@@ -410,6 +410,15 @@ impl<K> Deref for Doomed<'_, K> {
     }
 }
 
+impl Doomed<'_, Qp> {
+    /// Gives the completion counters back, after the driver has destroyed its part.
+    pub(crate) fn detach_comp_cntrs(&self) {
+        // SAFETY: `Qp::set_up` has initialised the table of counters, and nobody else uses the queue
+        // pair (guarantee of `Doomed`).
+        unsafe { bindings::rdma_helper_qp_detach_comp_cntrs(self.raw()) };
+    }
+}
+
 /// Use counts and GID references that an object owns while it exists. Dropped with this value.
 pub(crate) struct Held {
     uses: [Option<Use>; 5],

@@ -43,13 +43,7 @@ struct Users;
 
 impl Told for Users {
     fn told(event: &QpEvent, real: &Qp) {
-        let handles = Handles::lock(real);
-        let named = event.qp();
-        handles.for_each(|handle| {
-            event.set_qp(handle);
-            handle.pass_on(event);
-        });
-        event.set_qp(named);
+        Handles::lock(real).for_each(|handle| handle.raise(event.kind()));
     }
 }
 
