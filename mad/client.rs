@@ -7,7 +7,6 @@
 
 use super::abi;
 use super::agent::Wish;
-pub(crate) use super::edge::send::Claim;
 use super::edge::send::For;
 use super::memory::Memory;
 use super::send;
@@ -24,8 +23,9 @@ use rdma::edge::Passed;
 pub(crate) use super::agent::Agent;
 pub(crate) use super::edge::agent::Handlers;
 pub(crate) use super::edge::receive::Received;
-pub(crate) use super::edge::send::SendRequest;
+pub(crate) use super::edge::send::Claim;
 pub(crate) use super::edge::send::SendBuf;
+pub(crate) use super::edge::send::SendRequest;
 
 /// Registers an agent of the GSI that receives only responses to its own MADs. RMPP transfers are
 /// reassembled for it. May sleep.
