@@ -394,8 +394,8 @@ fn send_sidr_rep(id: Id<'_>, param: &SidrRepParam) -> Result {
     }))
 }
 
-fn init_qp_attr(id: Id<'_>, attr: &QpAttr, mask: Mask<'_>) -> Result {
-    qp::attributes(&id.share(), attr, mask)
+fn init_qp_attr(id: Id<'_>, attr: QpAttr<'_>, mask: Mask<'_>) -> Result {
+    qp::attributes(&id.share(), &attr, mask)
 }
 
 fn reject_msg(reason: c_int) -> *const kernel::ffi::c_char {
@@ -440,7 +440,7 @@ rdma::export! {
     /// Sends a SIDR_REP.
     fn ib_send_cm_sidr_rep(id: Id<'_>, param: &SidrRepParam) -> Result = send_sidr_rep;
     /// Returns attributes of the queue pair.
-    fn ib_cm_init_qp_attr(id: Id<'_>, attr: &QpAttr, mask: Mask<'_>) -> Result = init_qp_attr;
+    fn ib_cm_init_qp_attr(id: Id<'_>, attr: QpAttr<'_>, mask: Mask<'_>) -> Result = init_qp_attr;
     /// Returns the text of a rejection's reason.
     fn ibcm_reject_msg(reason: c_int) -> *const kernel::ffi::c_char = reject_msg;
 }

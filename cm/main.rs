@@ -185,7 +185,7 @@ impl kernel::Module for CmModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         CM.init(c"ib_cm::CM", kernel::static_lock_class!());
         port::init();
-        let queue = QueueOptions::unbound().create(c"ib_cm")?;
+        let queue = QueueOptions::unbound().create(c"ib_cm", rdma::resident!())?;
         let cm = Cm::new(queue.lease())?;
         if let Some(mut place) = CM.write() {
             *place = Some(cm.clone());

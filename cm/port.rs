@@ -328,7 +328,7 @@ impl Drop for Listed {
     }
 }
 
-static CLIENT: ClientSlot<Ports> = ClientSlot::new();
+rdma::static_slot!(impl for Ports: ClientSlot<Ports>);
 
 /// The client of the core.
 pub(crate) struct Ports(pub(crate) Arc<Cm>);
@@ -336,10 +336,6 @@ pub(crate) struct Ports(pub(crate) Arc<Cm>);
 impl Client for Ports {
     type Data = Listed;
     const NAME: &'static CStr = c"cm";
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &CLIENT
-    }
 
     fn add(&self, device: DeviceRef) -> Result<Listed> {
         let mut ports = KVec::new();

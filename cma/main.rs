@@ -92,15 +92,11 @@ pub(crate) fn queue() -> Result<QueueLease> {
 /// The client that is told of devices.
 struct Cma;
 
-static CMA: ClientSlot<Cma> = ClientSlot::new();
+rdma::static_slot!(impl for Cma: ClientSlot<Cma>);
 
 impl Client for Cma {
     type Data = Arc<CmaDevice>;
     const NAME: &'static CStr = c"cma";
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &CMA
-    }
 
     fn add(&self, device: DeviceRef) -> Result<Arc<CmaDevice>> {
         CmaDevice::add(device)
@@ -143,7 +139,9 @@ impl kernel::Module for RdmaCm {
         rdma::sync::init_once(&QUEUE);
         device::init();
         news::init();
-        let queue = QueueOptions::unbound().mem_reclaim().create(c"rdma_cm")?;
+        let queue = QueueOptions::unbound()
+            .mem_reclaim()
+            .create(c"rdma_cm", rdma::resident!())?;
         *QUEUE.lock() = Some(queue.lease());
         let lease = Lease;
         let ports = ports::register()?;

@@ -23,6 +23,7 @@ use rdma::net::pernet::PernetData;
 use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::Pernet;
+use rdma::net::PernetSlot;
 
 /// A port of a port space.
 pub(crate) type Key = (Space, u16);
@@ -41,7 +42,7 @@ struct Table {
     last: Option<u16>,
 }
 
-rdma::impl_pernet_slot!(impl for Ports);
+rdma::static_slot!(impl for Ports: PernetSlot);
 
 impl PernetData for Ports {
     type Dropped = AfterDevices;

@@ -178,7 +178,7 @@ pub(crate) fn resolve_unicast(path: &mut Filled<'_>) -> Result {
     let to = path.destination();
     let gid = path.gid().ok_or(EINVAL)?;
     // In RoCEv1, a link-local GID contains the MAC address.
-    let in_gid = if gid.gid_type() == bindings::ib_gid_type_IB_GID_TYPE_ROCE {
+    let in_gid = if gid.attr().gid_type() == bindings::ib_gid_type_IB_GID_TYPE_ROCE {
         roce::mac_in(&Gid(to))
     } else {
         None
@@ -186,7 +186,7 @@ pub(crate) fn resolve_unicast(path: &mut Filled<'_>) -> Result {
     match in_gid {
         Some(mac) => path.set_mac(mac),
         None => {
-            let hop = next_hop(gid, &to)?;
+            let hop = next_hop(gid.attr(), &to)?;
             path.set_mac(hop.mac);
             path.set_hop_limit(hop.limit);
         }

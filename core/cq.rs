@@ -29,8 +29,8 @@ use self::edge::OwnedPolled;
 use crate::device::Device;
 use crate::object::tables::CqInit;
 use crate::object::tables::CqMake;
+use crate::object::AllocFrom;
 use crate::object::Cq;
-use crate::object::From;
 use crate::object::New;
 use crate::object::Owner;
 use kernel::ffi::c_int;
@@ -106,8 +106,11 @@ impl Subsystem {
         let per_cpu = QueueOptions::per_cpu().high_priority().mem_reclaim();
         let unbound = QueueOptions::unbound().high_priority().mem_reclaim();
         let this = Self {
-            _per_cpu: per_cpu.sysfs().create(c"ib-comp-wq")?,
-            _unbound: unbound.sysfs().max_active().create(c"ib-comp-unb-wq")?,
+            _per_cpu: per_cpu.sysfs().create(c"ib-comp-wq", rdma::resident!())?,
+            _unbound: unbound
+                .sysfs()
+                .max_active()
+                .create(c"ib-comp-unb-wq", rdma::resident!())?,
         };
         *LEASES.lock() = Some(Leases {
             per_cpu: this._per_cpu.lease(),
@@ -175,7 +178,7 @@ pub(crate) fn alloc(device: &Device, request: &Request) -> Result<OwnedPolled> {
         event_handler: None,
         cq_context: request.private,
     };
-    let mut cq = New::<Cq>::alloc(device, From::Anywhere, init)?;
+    let mut cq = New::<Cq>::alloc(device, AllocFrom::Anywhere, init)?;
     let batch = Batch::new(lease(request.context)?)?;
     Cq::set_comp_vector(&mut cq, vector);
     cq.track(Owner::Caller(request.caller));

@@ -114,20 +114,6 @@ impl State {
 }
 
 impl Device {
-    /// Port numbers of the device: 1 to n, or only 0 for a switch.
-    pub(crate) fn ports(&self) -> core::ops::RangeInclusive<u32> {
-        if self.is_switch() {
-            0..=0
-        } else {
-            1..=self.phys_port_cnt()
-        }
-    }
-
-    /// Returns whether the device has a port of this number.
-    pub(crate) fn has_port(&self, port: u32) -> bool {
-        self.ports().contains(&port)
-    }
-
     /// Returns whether the device is currently in this namespace. Any context.
     pub(crate) fn is_in(&self, net: &Net) -> bool {
         self.net(&rcu::read_lock()) == net

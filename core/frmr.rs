@@ -354,7 +354,7 @@ impl Pools {
     fn new(driver: Driver) -> Result<Arc<Self>> {
         let queue = QueueOptions::ordered()
             .mem_reclaim()
-            .create(c"frmr_aging_wq")?;
+            .create(c"frmr_aging_wq", rdma::resident!())?;
         let aging = Aging {
             queue: queue.lease(),
             seconds: Arc::new(Atomic::new(PERIOD), GFP_KERNEL)?,

@@ -238,7 +238,9 @@ struct GroupQueue(OwnedQueue);
 
 impl GroupQueue {
     fn new() -> Result<Self> {
-        let queue = QueueOptions::ordered().mem_reclaim().create(c"ib_mcast")?;
+        let queue = QueueOptions::ordered()
+            .mem_reclaim()
+            .create(c"ib_mcast", rdma::resident!())?;
         QUEUE.set(Some(Arc::new(queue.lease(), GFP_KERNEL)?));
         Ok(Self(queue))
     }

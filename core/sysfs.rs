@@ -76,9 +76,10 @@ pub(crate) fn set_up_ports(of: &Visible<'_>) -> Result {
     let device = model.owner();
     let full = core::ptr::eq(device.model(), model);
 
-    let ports = Directory::new(try_pin_init!(Ports {
+    let ports = try_pin_init!(Ports {
         list <- kernel::new_mutex!(KVec::new(), "Ports::list"),
-    }? Error))?;
+    }? Error);
+    let ports = Directory::new(rdma::resident!(), ports)?;
     let ports = edge::add_ports(of, ports)?;
     let mut list = KVec::new();
     let made = device.ports().try_for_each(|port| {

@@ -80,7 +80,9 @@ struct IwCm {
 impl kernel::Module for IwCm {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         let mapper = mapper::Owner::new()?;
-        let queue = QueueOptions::ordered().mem_reclaim().create(c"iw_cm_wq")?;
+        let queue = QueueOptions::ordered()
+            .mem_reclaim()
+            .create(c"iw_cm_wq", rdma::resident!())?;
         init_once(&QUEUE);
         *QUEUE.lock() = Some(queue.lease());
         let published = Published;

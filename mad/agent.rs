@@ -15,7 +15,7 @@ use super::edge::agent::Make;
 use super::edge::now;
 use super::edge::port::Live;
 use super::edge::port::OpenPort;
-use super::edge::send::Send;
+use super::edge::send::SendRequest;
 use super::edge::ticks;
 use super::edge::trace;
 use super::local::Local;
@@ -58,10 +58,10 @@ pub(super) struct Inner {
     pub(super) key: Key,
     /// Closed when the agent is being unregistered: nothing is posted or waits any more.
     flow: Flow,
-    backlog: TaggedList<Send>,
-    sent: TaggedList<Send>,
+    backlog: TaggedList<SendRequest>,
+    sent: TaggedList<SendRequest>,
     /// Sends waiting for a response, sorted by expiry.
-    waiting: TaggedList<Send>,
+    waiting: TaggedList<SendRequest>,
     /// When the work is due, if it is queued.
     armed: Option<Ticks>,
     /// Sends that this node processed itself.
@@ -330,7 +330,7 @@ impl Inner {
     }
 
     /// The first send of the backlog, if the flow control has room for it.
-    pub(super) fn first_queued(&mut self) -> Option<Arc<Send>> {
+    pub(super) fn first_queued(&mut self) -> Option<Arc<SendRequest>> {
         if self.flow.has_room() {
             self.backlog.first().map(Arc::from)
         } else {
@@ -343,7 +343,7 @@ impl Inner {
     }
 
     /// The first waiting send, if it has expired.
-    pub(super) fn first_expired(&mut self, now: Ticks) -> Option<Arc<Send>> {
+    pub(super) fn first_expired(&mut self, now: Ticks) -> Option<Arc<SendRequest>> {
         let due = self.first_due()?;
         if life::is_after(due, now) {
             return None;
@@ -357,18 +357,18 @@ impl Inner {
     }
 
     /// Returns any waiting or queued send.
-    pub(super) fn any(&mut self) -> Option<Arc<Send>> {
+    pub(super) fn any(&mut self) -> Option<Arc<SendRequest>> {
         let send = self.waiting.first().or_else(|| self.backlog.first());
         send.map(Arc::from)
     }
 
     /// Takes the sends that are posted, and those whose response is being delivered.
-    pub(super) fn collect_sent(&mut self) -> TaggedList<Send> {
+    pub(super) fn collect_sent(&mut self) -> TaggedList<SendRequest> {
         core::mem::replace(&mut self.sent, TaggedList::new())
     }
 
     /// Puts back the sends taken by [`collect_sent`](Self::collect_sent).
-    pub(super) fn put_sent(&mut self, mut sent: TaggedList<Send>) {
+    pub(super) fn put_sent(&mut self, mut sent: TaggedList<SendRequest>) {
         while let Some(send) = sent.pop_front() {
             self.sent.push_back(send);
         }
@@ -376,7 +376,10 @@ impl Inner {
 
     /// Finds a send that awaits a response: among the waiting sends first, then in the backlog,
     /// then among those whose completion is late.
-    pub(super) fn find(&self, is_it: impl Fn(&Send, &Self) -> bool) -> Option<Arc<Send>> {
+    pub(super) fn find(
+        &self,
+        is_it: impl Fn(&SendRequest, &Self) -> bool,
+    ) -> Option<Arc<SendRequest>> {
         [&self.waiting, &self.backlog, &self.sent]
             .into_iter()
             .flat_map(|list| list.iter())
@@ -392,8 +395,8 @@ impl Inner {
     /// lock the agent that it names.
     pub(super) fn step<R>(
         &mut self,
-        send: &Arc<Send>,
-        take: impl FnOnce(&mut life::Send, &mut Flow) -> R,
+        send: &Arc<SendRequest>,
+        take: impl FnOnce(&mut life::SendState, &mut Flow) -> R,
     ) -> Option<R> {
         let life = send.life.access_mut(&mut self.key)?;
         let (home, due) = (life.home(), life.deadline());
@@ -405,7 +408,7 @@ impl Inner {
         Some(result)
     }
 
-    fn list(&mut self, home: Home) -> Option<&mut TaggedList<Send>> {
+    fn list(&mut self, home: Home) -> Option<&mut TaggedList<SendRequest>> {
         match home {
             Home::None => None,
             Home::Backlog => Some(&mut self.backlog),
@@ -414,7 +417,7 @@ impl Inner {
         }
     }
 
-    fn relocate(&mut self, send: &Arc<Send>, from: Home, to: Home, due: Ticks) {
+    fn relocate(&mut self, send: &Arc<SendRequest>, from: Home, to: Home, due: Ticks) {
         let item = match self.list(from) {
             Some(list) => list.remove(send),
             None => ListArc::try_from_arc(send.clone()).ok(),

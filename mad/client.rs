@@ -7,7 +7,6 @@
 
 use super::abi;
 use super::agent::Wish;
-use super::edge::send::Claim;
 use super::edge::send::For;
 use super::memory::Memory;
 use super::send;
@@ -24,8 +23,9 @@ use rdma::edge::Passed;
 pub(crate) use super::agent::Agent;
 pub(crate) use super::edge::agent::Handlers;
 pub(crate) use super::edge::receive::Received;
-pub(crate) use super::edge::send::Send;
+pub(crate) use super::edge::send::Claim;
 pub(crate) use super::edge::send::SendBuf;
+pub(crate) use super::edge::send::SendRequest;
 
 /// Registers an agent of the GSI that receives only responses to its own MADs. RMPP transfers are
 /// reassembled for it. May sleep.
@@ -74,7 +74,7 @@ pub(crate) fn allocate(
     (header, data): (usize, usize),
     base_version: u8,
     gfp: bindings::gfp_t,
-) -> Result<Arc<Send>> {
+) -> Result<Arc<SendRequest>> {
     let plan = Plan {
         remote_qpn: 1,
         pkey_index,
@@ -91,7 +91,7 @@ pub(crate) fn allocate(
 /// # Errors
 ///
 /// `EINVAL` if the MAD is posted.
-pub(crate) fn write<R>(send: &Arc<Send>, write: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+pub(crate) fn write<R>(send: &Arc<SendRequest>, write: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
     Ok(write(Claim::new(send).ok_or(EINVAL)?.mad_mut()))
 }
 
@@ -100,12 +100,12 @@ pub(crate) fn write<R>(send: &Arc<Send>, write: impl FnOnce(&mut [u8]) -> R) -> 
 /// # Errors
 ///
 /// Those of `ib_post_send_mad`; the send handler is not called then.
-pub(crate) fn post(send: &Arc<Send>) -> Result {
+pub(crate) fn post(send: &Arc<SendRequest>) -> Result {
     transact::post(send)
 }
 
 /// Cancels a send, if it is posted. Any context.
-pub(crate) fn cancel(send: &Arc<Send>) {
+pub(crate) fn cancel(send: &Arc<SendRequest>) {
     // Ignored: the send may have ended.
     let _: Result = transact::modify(send, 0);
 }

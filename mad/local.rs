@@ -8,7 +8,7 @@ use super::edge::receive::Received;
 use super::edge::receive::RecvMad;
 use super::edge::receive::GRH;
 use super::edge::send::Claim;
-use super::edge::send::Send;
+use super::edge::send::SendRequest;
 use super::edge::trace;
 use super::transact;
 use crate::proto::mad::send::End;
@@ -29,7 +29,7 @@ use rdma::bindings;
 pub(super) struct Local {
     #[pin]
     links: ListLinks,
-    send: Arc<Send>,
+    send: Arc<SendRequest>,
     /// The response and its recipient; taken at delivery.
     answer: Option<(Received, AgentPass)>,
 }

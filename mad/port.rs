@@ -374,7 +374,9 @@ pub(super) fn open(device: &Device, number: u32, tids: Arc<Tids>) -> Result<Open
     }
     let (sends, receives) = queue_sizes();
     let name = CString::try_from_fmt(fmt!("ib_mad{number}"))?;
-    let queue = QueueOptions::ordered().mem_reclaim().create(&name)?;
+    let queue = QueueOptions::ordered()
+        .mem_reclaim()
+        .create(&name, rdma::resident!())?;
     let params = Params {
         number,
         caps: Caps::of(device, number),

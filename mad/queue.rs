@@ -15,7 +15,7 @@ use super::edge::receive::RecvMad;
 use super::edge::send::Claim;
 use super::edge::send::Mapped;
 use super::edge::send::MappedList;
-use super::edge::send::Send;
+use super::edge::send::SendRequest;
 use super::edge::trace;
 use crate::proto::mad::wire::Special;
 use core::ops::Deref;
@@ -98,7 +98,7 @@ impl SpecialQp {
 }
 
 /// Assigns the next sequence number to a send.
-fn number(sends: &mut Sends, send: &Send) {
+fn number(sends: &mut Sends, send: &SendRequest) {
     send.set_number(sends.next);
     sends.next = sends.next.wrapping_add(1);
 }
@@ -193,7 +193,7 @@ impl<'a> SpecialRef<'a> {
 
     /// Returns whether a flushed send must be posted again, because it was flushed only because
     /// another one failed.
-    pub(super) fn is_to_repeat(self, send: &Send) -> bool {
+    pub(super) fn is_to_repeat(self, send: &SendRequest) -> bool {
         let mut sends = self.sends.lock();
         let Some(end) = sends.again_before else {
             return false;

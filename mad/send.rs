@@ -8,7 +8,7 @@ use super::edge::agent::AgentPass;
 use super::edge::receive::GRH;
 use super::edge::send::For;
 use super::edge::send::Make;
-use super::edge::send::Send;
+use super::edge::send::SendRequest;
 use super::memory::Memory;
 use crate::proto::mad::rmpp;
 use crate::proto::mad::send::Ticks;
@@ -39,7 +39,12 @@ pub(super) struct Plan {
 ///
 /// `EINVAL` if the message does not fit, or the agent does not support RMPP; `ENOMEM`; `ENODEV` if
 /// the agent is being unregistered.
-pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, memory: Memory) -> Result<Arc<Send>> {
+pub(super) fn new(
+    agent: &Arc<Agent>,
+    plan: &Plan,
+    whom: For,
+    memory: Memory,
+) -> Result<Arc<SendRequest>> {
     let opa = agent.live().is_opa() && plan.base_version == wire::OPA_VERSION;
     let mad_size = if opa {
         wire::OPA_MAD_SIZE
@@ -77,10 +82,10 @@ pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, memory: Memory) ->
         layout,
         transfer,
     };
-    Send::make(pass, make, whom, memory)
+    SendRequest::make(pass, make, whom, memory)
 }
 
-impl Send {
+impl SendRequest {
     /// For tracepoints: response timeout; retries left and maximum number of retries. `None` as
     /// `Inner::step`.
     pub(super) fn times(&self) -> Option<(Ticks, (u32, u32))> {

@@ -13,7 +13,7 @@ use super::edge::send::Claim;
 use super::edge::send::Done;
 use super::edge::send::For;
 use super::edge::send::Mapped;
-use super::edge::send::Send;
+use super::edge::send::SendRequest;
 use super::edge::ticks;
 use super::edge::trace;
 use super::local;
@@ -112,7 +112,7 @@ impl Agent {
         inner.close();
         let sent = inner.collect_sent();
         for send in sent.iter() {
-            let send: Arc<Send> = send.into();
+            let send: Arc<SendRequest> = send.into();
             // The queue pair or a handler still has it and will finish it.
             let _: Option<Do> = inner.step(&send, |life, flow| life.abandon(flow));
         }
@@ -164,7 +164,7 @@ pub(super) fn arrived(agent: &Agent, message: &Received) -> Option<Arrived> {
 
 impl Inner {
     /// The send that a message responds to.
-    pub(super) fn answered_by(&self, arrived: &Arrived) -> Option<Arc<Send>> {
+    pub(super) fn answered_by(&self, arrived: &Arrived) -> Option<Arc<SendRequest>> {
         self.find(|send, inner| {
             let sent = send.sent.access(&inner.key);
             sent.is_some_and(|sent| arrived.answers(sent))
@@ -196,7 +196,7 @@ fn path(agent: &Agent, ah: &Ah) -> Option<matching::Path> {
 ///
 /// `EINVAL` if the agent cannot send it, or it is already posted; `EACCES` and others of a security
 /// module; errors of the driver. The send then belongs to the caller again.
-pub(super) fn post(send: &Arc<Send>) -> Result {
+pub(super) fn post(send: &Arc<SendRequest>) -> Result {
     let mut claim = Claim::new(send).ok_or(EINVAL)?;
     let (agent, buf) = (send.agent(), send.buf());
     let (pkey_index, _) = claim.pkey_and_port();
@@ -277,7 +277,7 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
 }
 
 /// Submits a send to its queue pair, given its claim: the whole send or one segment.
-fn submit(send: &Arc<Send>, mut claim: Claim, todo: &Do) -> Result {
+fn submit(send: &Arc<SendRequest>, mut claim: Claim, todo: &Do) -> Result {
     if let Do::PostSegment(segment) = todo {
         claim.set_segment(segment);
     }
@@ -285,7 +285,7 @@ fn submit(send: &Arc<Send>, mut claim: Claim, todo: &Do) -> Result {
 }
 
 /// Carries out the action for a send. Called without locks.
-pub(super) fn carry_out(send: &Arc<Send>, todo: Do) {
+pub(super) fn carry_out(send: &Arc<SendRequest>, todo: Do) {
     match todo {
         Do::Nothing => {}
         Do::Finish(end) => finish(send, end, None),
@@ -339,7 +339,7 @@ pub(super) fn sent(_cq: Passed<bindings::ib_cq>, done: Done<'_>) {
 }
 
 /// Handles a send that was completed or could not be posted. Called without locks; may sleep.
-fn completed(send: &Arc<Send>, status: bindings::ib_wc_status, vendor: u32) {
+fn completed(send: &Arc<SendRequest>, status: bindings::ib_wc_status, vendor: u32) {
     let agent = send.agent();
     let ok = status == bindings::ib_wc_status_IB_WC_SUCCESS;
     let todo = {
@@ -359,7 +359,7 @@ fn completed(send: &Arc<Send>, status: bindings::ib_wc_status, vendor: u32) {
 
 /// Finishes a send. Called without locks; may sleep.
 pub(super) fn finish(
-    send: &Arc<Send>,
+    send: &Arc<SendRequest>,
     end: End,
     completion: Option<(bindings::ib_wc_status, u32)>,
 ) {
@@ -384,7 +384,7 @@ pub(super) fn finish(
 }
 
 /// Ends a send that awaits a response, which has arrived or will not arrive. Called without locks.
-pub(super) fn end(send: &Arc<Send>, how: End) {
+pub(super) fn end(send: &Arc<SendRequest>, how: End) {
     let todo = {
         let mut inner = send.agent().inner().lock();
         inner.step(send, |life, flow| life.end(how, flow))
@@ -432,7 +432,7 @@ fn is_active_rmpp(message: &Received) -> bool {
 }
 
 /// Handles an acknowledgement of segments. Called without locks. `None` as [`Inner::step`].
-pub(super) fn acked(send: &Arc<Send>, segment: u32, window_end: u32) -> Option<AckResult> {
+pub(super) fn acked(send: &Arc<SendRequest>, segment: u32, window_end: u32) -> Option<AckResult> {
     let agent = send.agent();
     let mut inner = agent.inner().lock();
     let result = inner.step(send, |life, flow| {
@@ -447,7 +447,7 @@ pub(super) fn acked(send: &Arc<Send>, segment: u32, window_end: u32) -> Option<A
 /// # Errors
 ///
 /// `EINVAL` if it is not posted, or has ended.
-pub(super) fn modify(send: &Arc<Send>, timeout_ms: u32) -> Result {
+pub(super) fn modify(send: &Arc<SendRequest>, timeout_ms: u32) -> Result {
     let agent = send.agent();
     let mut inner = agent.inner().lock();
     let timeout = ticks(timeout_ms as i32);

@@ -15,7 +15,7 @@ use super::edge::now;
 use super::edge::receive::Received;
 use super::edge::send::Claim;
 use super::edge::send::For;
-use super::edge::send::Send;
+use super::edge::send::SendRequest;
 use super::edge::ticks;
 use super::memory::Memory;
 use super::send;
@@ -466,7 +466,7 @@ fn welcome(agent: &Arc<Agent>, message: &Received) {
 }
 
 /// The send that a packet refers to.
-fn send_of(agent: &Agent, message: &Received) -> Option<Arc<Send>> {
+fn send_of(agent: &Agent, message: &Received) -> Option<Arc<SendRequest>> {
     let arrived = transact::arrived(agent, message)?;
     agent.inner().lock().answered_by(&arrived)
 }

@@ -340,7 +340,8 @@ struct Inner<C: NodeClass> {
     data: C::Node,
     _class: Arc<Class<C>>,
     _numbers: Arc<Numbers>,
-    _resident: Resident,
+    /// `None` only in `release`.
+    resident: Option<Resident>,
 }
 
 /// A node that can be opened. Drop removes it, and waits for readers of its sysfs files, but not
@@ -424,7 +425,7 @@ impl<C: NodeClass> Node<C> {
                 data,
                 _class: class.clone(),
                 _numbers: numbers.clone(),
-                _resident: resident,
+                resident: Some(resident),
             },
             GFP_KERNEL,
         )?;
@@ -476,13 +477,19 @@ impl<C: NodeClass> Drop for Node<C> {
 unsafe extern "C" fn release<C: NodeClass>(dev: *mut bindings::device) {
     // SAFETY: `Node::add` leaked the box, and no reference to the device is left (contract of
     // `device.release`).
-    drop(unsafe {
+    let mut inner = unsafe {
         KBox::from_raw(container_of!(
             dev.cast::<Opaque<bindings::device>>(),
             Inner<C>,
             dev
         ))
-    });
+    };
+    let resident = inner.resident.take();
+    drop(inner);
+    // Everything else is dropped before the module may be unloaded.
+    if let Some(resident) = resident {
+        resident.end_at_return();
+    }
 }
 
 /// Allocator of indices from 0 on, lowest free index first (`struct ida`).

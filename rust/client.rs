@@ -26,6 +26,7 @@ use crate::edge::View;
 use crate::module::Resident;
 use crate::net::CountedNet;
 use crate::provider::unsupported;
+use crate::slot::StaticSlot;
 use crate::sysfs::Page;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
@@ -114,11 +115,7 @@ impl DeviceRef {
 
     /// Returns the port numbers.
     pub fn ports(&self) -> RangeInclusive<u32> {
-        if self.view().is_switch() {
-            0..=0
-        } else {
-            1..=self.view().phys_port_cnt()
-        }
+        self.view().ports()
     }
 
     /// Returns whether `port` exists and supports InfiniBand MADs.
@@ -250,16 +247,15 @@ impl<'a> NlInfo<'a> {
 }
 
 /// A client (`struct ib_client`).
-pub trait Client: Sized + Send + Sync + 'static {
+///
+/// Its slot is of `static_slot!(impl for Self: ClientSlot<Self>)`.
+pub trait Client: StaticSlot<ClientSlot<Self>> + Sized + Send + Sync + 'static {
     /// Data for one device.
     type Data: Send + Sync + 'static;
     /// Name of the client.
     const NAME: &'static CStr;
     /// Whether it is told of devices that have no verbs for the kernel, too.
     const WITHOUT_KVERBS: bool = false;
-
-    /// Returns the client's slot, a static.
-    fn slot() -> &'static ClientSlot<Self>;
 
     /// A device was added. May sleep.
     ///
@@ -291,16 +287,16 @@ pub trait Client: Sized + Send + Sync + 'static {
 ///
 /// From when `taken` is set until it is cleared, `raw` and `client` belong to one registration.
 /// They are constant while the core knows `raw`.
-pub struct ClientSlot<C: Client> {
+pub struct ClientSlot<C> {
     raw: Opaque<bindings::ib_client>,
     client: UnsafeCell<Option<Arc<C>>>,
     taken: Atomic<bool>,
 }
 
-// SAFETY: Its fields change only as the type invariant says.
-unsafe impl<C: Client> Sync for ClientSlot<C> {}
+// SAFETY: Its fields change only as the type invariant says; the client is `Send` and `Sync`.
+unsafe impl<C: Send + Sync> Sync for ClientSlot<C> {}
 
-impl<C: Client> ClientSlot<C> {
+impl<C> ClientSlot<C> {
     /// Creates a slot without a client.
     #[allow(clippy::new_without_default, reason = "only for statics")]
     pub const fn new() -> Self {

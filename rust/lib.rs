@@ -33,6 +33,7 @@ pub mod net;
 pub mod nospec;
 pub mod provider;
 pub mod shared_ring;
+pub mod slot;
 pub mod sync;
 pub mod sysctl;
 pub mod sysfs;

@@ -561,7 +561,7 @@ pub struct Received<'a> {
 }
 
 /// Source of a received MAD.
-pub struct From {
+pub struct Origin {
     /// Number of the sender's queue pair.
     pub qpn: u32,
     /// LID of the sender, its lower half on Omni-Path.
@@ -588,7 +588,7 @@ impl Received<'_> {
     /// # Errors
     ///
     /// `EINVAL`, `ENODEV` and others if there is no route back to the sender.
-    pub fn from(&self) -> Result<From> {
+    pub fn from(&self) -> Result<Origin> {
         let wc = self.wc();
         let grh = if wc.has(bindings::ib_wc_flags_IB_WC_GRH) {
             let mut grh = Grh::default();
@@ -605,7 +605,7 @@ impl Received<'_> {
         } else {
             None
         };
-        Ok(From {
+        Ok(Origin {
             qpn: wc.src_qp(),
             // CAST: The upper half of Omni-Path's LIDs is in the MAD itself.
             lid: wc.slid() as u16,

@@ -7,7 +7,7 @@
 //! name of the device.
 //!
 //! ```text
-//!   Misc::<F>::register(data) ----> /dev/NODE, /sys/class/misc/NAME/abi_version
+//!   Misc::<F>::register(data, ..) -> /dev/NODE, /sys/class/misc/NAME/abi_version
 //!     |  open: F::open(&data) -> Arc<F::Open>, owned by the open file
 //!     +- Announced::register(misc) ----> `ib_client` NAME, by which programs find the node
 //! ```
@@ -25,6 +25,7 @@ use crate::chrdev::PollTable;
 use crate::edge::FromC;
 use crate::module::Resident;
 use crate::provider::unsupported;
+use crate::slot::StaticSlot;
 use crate::sysfs::Page;
 use kernel::container_of;
 use kernel::error::to_result;
@@ -44,7 +45,9 @@ use kernel::types::ForeignOwnable;
 use kernel::types::Opaque;
 
 /// A misc device and its files. Files have no position (`stream_open`).
-pub trait MiscFiles: Sized + 'static {
+///
+/// The slot of its client is of `static_slot!(impl for Self: AnnouncedSlot)`.
+pub trait MiscFiles: StaticSlot<AnnouncedSlot> + Sized + 'static {
     /// Data of the device.
     type Data: Send + Sync + 'static;
     /// Data of an open file.
@@ -59,9 +62,6 @@ pub trait MiscFiles: Sized + 'static {
     const MODE: u16;
     /// The version in `abi_version`.
     const ABI_VERSION: u32;
-
-    /// Returns the slot of the client, a static.
-    fn slot() -> &'static AnnouncedSlot;
 
     /// Opens the node.
     ///
@@ -275,6 +275,7 @@ impl<F: MiscFiles> Table<F> {
 struct Inner<F: MiscFiles> {
     raw: Opaque<bindings::miscdevice>,
     data: F::Data,
+    _resident: Resident,
 }
 
 /// A registered misc device. Drop removes the node, but does not wait for open files.
@@ -290,12 +291,12 @@ unsafe impl<F: MiscFiles> Send for Misc<F> {}
 unsafe impl<F: MiscFiles> Sync for Misc<F> {}
 
 impl<F: MiscFiles> Misc<F> {
-    /// Registers the device.
+    /// Registers the device. `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// `EBUSY` if there is no free minor; `ENOMEM`; those of `misc_register`.
-    pub fn register(data: F::Data) -> Result<Self> {
+    pub fn register(data: F::Data, resident: Resident) -> Result<Self> {
         let raw = bindings::miscdevice {
             // CAST: A small number.
             minor: bindings::MISC_DYNAMIC_MINOR as c_int,
@@ -310,6 +311,7 @@ impl<F: MiscFiles> Misc<F> {
             Inner {
                 raw: Opaque::new(raw),
                 data,
+                _resident: resident,
             },
             GFP_KERNEL,
         )?;
@@ -368,16 +370,15 @@ impl AnnouncedSlot {
 /// The slot of `F` is taken by this, and its client is registered.
 pub struct Announced<F: MiscFiles> {
     _misc: Misc<F>,
-    _resident: Resident,
 }
 
 impl<F: MiscFiles> Announced<F> {
-    /// Registers the client. `resident` is [`resident!()`](crate::resident).
+    /// Registers the client.
     ///
     /// # Errors
     ///
     /// `EBUSY` if the slot is taken; those of `ib_register_client`.
-    pub fn register(misc: Misc<F>, resident: Resident) -> Result<Self> {
+    pub fn register(misc: Misc<F>) -> Result<Self> {
         let slot = F::slot();
         if slot.taken.xchg(true, Full) {
             return Err(EBUSY);
@@ -399,10 +400,7 @@ impl<F: MiscFiles> Announced<F> {
             return Err(e);
         }
         // INVARIANT: The slot was taken and the client registered above.
-        Ok(Self {
-            _misc: misc,
-            _resident: resident,
-        })
+        Ok(Self { _misc: misc })
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! ```text
 //!   exit: drop of the module's fields -> wait until no Resident is left
-//!           -> synchronize_rcu (running softirqs have ended) -> rcu_barrier -> code is freed
+//!           -> synchronize_rcu (running softirqs have ended) -> rcu_barrier twice -> code is freed
 //! ```
 //!
 //! A leak therefore shows as a module that cannot be unloaded, with a message, and not as a call of
@@ -131,6 +131,8 @@ impl Drop for End {
         }
         // The softirq that dropped the last resident may still run code of the module.
         rcu::synchronize();
+        // Twice: a callback that drops an item of a table may queue the callback of another.
+        rcu::barrier();
         rcu::barrier();
         if self.0.returning.load(Relaxed) {
             rcu::synchronize_tasks();

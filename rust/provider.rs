@@ -131,6 +131,8 @@ pub trait Provider: Sized + Send + Sync + 'static {
     const UVERBS_ABI_VERSION: u32;
     /// The node type, `RDMA_NODE_*`.
     const NODE_TYPE: u8 = attr::NODE_IB_CA;
+    /// Number of ports. Constant, because the core allocates memory for each.
+    const PORTS: u32 = 1;
     /// Node description of a new device, at most 63 bytes; an administrator may change it.
     const NODE_DESC: &'static CStr;
     /// Commands of the old `write` interface that are allowed in addition to the common ones, a

@@ -35,7 +35,7 @@ use kernel::prelude::*;
 /// # Invariants
 ///
 /// `0` is a `struct ib_umem` that this owns, not one for on-demand paging. Its fields do not
-/// change, except `iova`.
+/// change, except `iova`. This has a reference to the memory of its device.
 pub struct Umem(NonNull<bindings::ib_umem>);
 
 // SAFETY: Any task may release it and read its table.
@@ -59,8 +59,12 @@ impl Umem {
         let umem = from_err_ptr(unsafe {
             bindings::rdma_helper_ib_umem_get_va(dev.as_raw(), addr, len, access.raw() as i32)
         })?;
-        // INVARIANT: The function returned a new object, which this owns.
-        Ok(Self(NonNull::new(umem).ok_or(ENOMEM)?))
+        let umem = NonNull::new(umem).ok_or(ENOMEM)?;
+        // Dropped by `drop`.
+        core::mem::forget(dev.reference());
+        // INVARIANT: The function returned a new object, which this owns, and the reference to its
+        // device was just taken.
+        Ok(Self(umem))
     }
 
     /// Returns the fields of the C structure.
@@ -138,8 +142,12 @@ impl Umem {
 
 impl Drop for Umem {
     fn drop(&mut self) {
-        // SAFETY: The object is owned by this (type invariant).
-        unsafe { bindings::ib_umem_release(self.0.as_ptr()) };
+        // SAFETY: The object is owned by this, with a reference to its device (type invariant).
+        unsafe {
+            let dev = (*self.0.as_ptr()).ibdev;
+            bindings::ib_umem_release(self.0.as_ptr());
+            bindings::put_device((&raw mut (*dev).__bindgen_anon_1).cast());
+        }
     }
 }
 

@@ -9,7 +9,8 @@
 //! Delayed work is a timer first: C stores the address of the queue when the timer is armed, and
 //! uses it when it expires. Destruction of a queue waits for queued work, but not for such timers.
 //! So only items that hold a [`QueueLease`] can be queued with a delay, and a queue with leases is
-//! not destroyed.
+//! not destroyed. The queue and its leases keep the module of its creator: work that its owner
+//! forgot would run freed code.
 //!
 //! C header: `include/linux/workqueue.h`.
 
@@ -17,6 +18,7 @@ use core::ptr::NonNull;
 
 use crate::bindings;
 use crate::edge::View;
+use crate::module::Resident;
 use kernel::alloc::AllocError;
 use kernel::alloc::Flags;
 use kernel::ffi::c_int;
@@ -47,7 +49,7 @@ const PATIENCE_MS: i64 = 2_000;
 /// # Examples
 ///
 /// ```ignore
-/// let queue = QueueOptions::unbound().mem_reclaim().create(c"rxe-resp")?;
+/// let queue = QueueOptions::unbound().mem_reclaim().create(c"rxe-resp", rdma::resident!())?;
 /// queue.enqueue(item);
 /// ```
 #[derive(Clone, Copy)]
@@ -108,14 +110,14 @@ impl QueueOptions {
         self
     }
 
-    /// Creates the queue.
+    /// Creates the queue. `resident` is [`resident!()`](crate::resident).
     ///
     /// Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn create(self, name: &CStr) -> Result<OwnedQueue> {
+    pub fn create(self, name: &CStr, resident: Resident) -> Result<OwnedQueue> {
         // SAFETY: The name is a string, which is copied.
         let queue = unsafe {
             bindings::rdma_helper_alloc_workqueue(name.as_char_ptr(), self.flags, self.max_active)
@@ -124,6 +126,7 @@ impl QueueOptions {
         let live = Live {
             queue: NonNull::new(queue).ok_or(ENOMEM)?,
             leases: Atomic::new(0),
+            _resident: resident,
         };
         match Arc::new(live, GFP_KERNEL) {
             Ok(live) => Ok(OwnedQueue(live)),
@@ -160,8 +163,8 @@ impl BhQueueOptions {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn create(self, name: &CStr) -> Result<OwnedQueue> {
-        self.0.create(name)
+    pub fn create(self, name: &CStr, resident: Resident) -> Result<OwnedQueue> {
+        self.0.create(name, resident)
     }
 }
 
@@ -174,6 +177,7 @@ impl BhQueueOptions {
 struct Live {
     queue: NonNull<bindings::workqueue_struct>,
     leases: Atomic<u32>,
+    _resident: Resident,
 }
 
 // SAFETY: Workqueues may be used from any task.
@@ -497,7 +501,8 @@ pub fn enqueue_delayed<T: Delayed<ID>, const ID: u64>(
 }
 
 /// Queues the item's work after this delay, or changes the delay if it is queued. If its work is
-/// running, it is queued to run again.
+/// running, it is queued to run again. An item that was [disabled](disable) is leaked: C does not
+/// tell that it did not queue the item.
 ///
 /// Context: any, including hard interrupts.
 ///

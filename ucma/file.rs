@@ -440,7 +440,7 @@ impl File {
 /// The misc device.
 pub(crate) struct UcmFiles;
 
-static SLOT: AnnouncedSlot = AnnouncedSlot::new();
+rdma::static_slot!(impl for UcmFiles: AnnouncedSlot);
 
 impl MiscFiles for UcmFiles {
     type Data = Arc<Shared>;
@@ -450,10 +450,6 @@ impl MiscFiles for UcmFiles {
     const NODE: &'static CStr = c"infiniband/rdma_cm";
     const MODE: u16 = 0o666;
     const ABI_VERSION: u32 = bindings::RDMA_USER_CM_ABI_VERSION;
-
-    fn slot() -> &'static AnnouncedSlot {
-        &SLOT
-    }
 
     fn open(shared: &Arc<Shared>) -> Result<Arc<File>> {
         Arc::pin_init(

@@ -126,7 +126,7 @@ impl kernel::Module for Ucm {
             }),
             GFP_KERNEL,
         )?;
-        let device = Announced::register(Misc::register(shared)?, rdma::resident!())?;
+        let device = Announced::register(Misc::register(shared, rdma::resident!())?)?;
         Ok(Self {
             _device: device,
             _backlog: backlog,

@@ -127,15 +127,11 @@ impl Umad {
     }
 }
 
-static UMAD: ClientSlot<Umad> = ClientSlot::new();
+rdma::static_slot!(impl for Umad: ClientSlot<Umad>);
 
 impl Client for Umad {
     type Data = KVec<Nodes>;
     const NAME: &'static CStr = c"umad";
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &UMAD
-    }
 
     fn add(&self, device: DeviceRef) -> Result<KVec<Nodes>> {
         let mut all = KVec::new();
@@ -170,15 +166,11 @@ impl Client for Umad {
 /// devices.
 struct Issm;
 
-static ISSM: ClientSlot<Issm> = ClientSlot::new();
+rdma::static_slot!(impl for Issm: ClientSlot<Issm>);
 
 impl Client for Issm {
     type Data = ();
     const NAME: &'static CStr = c"issm";
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &ISSM
-    }
 
     fn add(&self, _device: DeviceRef) -> Result<()> {
         Ok(())

@@ -106,16 +106,12 @@ impl Nodes {
     }
 }
 
-static CLIENT: ClientSlot<Nodes> = ClientSlot::new();
+rdma::static_slot!(impl for Nodes: ClientSlot<Nodes>);
 
 impl Client for Nodes {
     type Data = Node;
     const NAME: &'static CStr = c"uverbs";
     const WITHOUT_KVERBS: bool = true;
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &CLIENT
-    }
 
     fn add(&self, device: DeviceRef) -> Result<Node> {
         let smi = bindings::rdma_nl_dev_type_RDMA_DEVICE_TYPE_SMI;

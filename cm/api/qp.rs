@@ -27,7 +27,7 @@ const fn mask(flags: u32) -> i32 {
 /// # Errors
 ///
 /// `EINVAL` if the state of the connection does not permit it.
-pub(super) fn attributes(conn: &Arc<Conn>, attr: &QpAttr, to: Mask<'_>) -> Result {
+pub(super) fn attributes(conn: &Arc<Conn>, attr: &QpAttr<'_>, to: Mask<'_>) -> Result {
     let (result, err) = match attr.qp_state() {
         bindings::ib_qp_state_IB_QPS_INIT => (init(conn, attr), OfId::QpInitErr),
         bindings::ib_qp_state_IB_QPS_RTR => (rtr(conn, attr), OfId::QpRtrErr),
@@ -47,7 +47,7 @@ pub(super) fn attributes(conn: &Arc<Conn>, attr: &QpAttr, to: Mask<'_>) -> Resul
     }
 }
 
-fn init(conn: &Arc<Conn>, attr: &QpAttr) -> Result<u32> {
+fn init(conn: &Arc<Conn>, attr: &QpAttr<'_>) -> Result<u32> {
     conn.look(|state| {
         let init = state.engine.init_attr().map_err(|_| EINVAL)?;
         let way = &init.path.route;
@@ -73,15 +73,15 @@ fn init(conn: &Arc<Conn>, attr: &QpAttr) -> Result<u32> {
     })
 }
 
-fn set_alternate(attr: &QpAttr, alternate: &Alternate<'_, Ref>) {
+fn set_alternate(attr: &QpAttr<'_>, alternate: &Alternate<'_, Ref>) {
     let way = &alternate.path.route;
     attr.set_alt_port_num(way.port.number);
     attr.set_alt_pkey_index(way.route.pkey_index());
     attr.set_alt_timeout(alternate.path.timeout);
-    way.route.copy_to(attr.alt_ah_attr());
+    attr.set_alternate_route(&way.route);
 }
 
-fn rtr(conn: &Arc<Conn>, attr: &QpAttr) -> Result<u32> {
+fn rtr(conn: &Arc<Conn>, attr: &QpAttr<'_>) -> Result<u32> {
     conn.look(|state| {
         let rtr = state.engine.rtr_attr().map_err(|_| EINVAL)?;
         let way = &rtr.path.route;
@@ -90,8 +90,8 @@ fn rtr(conn: &Arc<Conn>, attr: &QpAttr) -> Result<u32> {
             | bindings::ib_qp_attr_mask_IB_QP_PATH_MTU
             | bindings::ib_qp_attr_mask_IB_QP_DEST_QPN
             | bindings::ib_qp_attr_mask_IB_QP_RQ_PSN;
+        attr.set_route(&way.route);
         let vector = attr.ah_attr();
-        way.route.copy_to(vector);
         if way.route.kind() == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB
             && way.data_lid != 0
             && way.data_lid != PERMISSIVE_LID
@@ -116,7 +116,7 @@ fn rtr(conn: &Arc<Conn>, attr: &QpAttr) -> Result<u32> {
     })
 }
 
-fn rts(conn: &Arc<Conn>, attr: &QpAttr) -> Result<u32> {
+fn rts(conn: &Arc<Conn>, attr: &QpAttr<'_>) -> Result<u32> {
     conn.look(|state| match state.engine.rts_attr().map_err(|_| EINVAL)? {
         RtsAttr::First {
             sq_psn,

@@ -6,10 +6,12 @@
 //! `include/rdma/ib_cm.h`.
 
 use core::marker::PhantomData;
+use core::ops::Deref;
 use core::slice;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::verbs;
 use rdma::edge::verbs::GidAttr;
 use rdma::edge::FromC;
 use rdma::edge::In;
@@ -17,6 +19,7 @@ use rdma::edge::OfCall;
 use rdma::edge::Passed;
 use rdma::edge::Within;
 use rdma::mad::Path;
+use rdma::mad::Route;
 
 /// Data of a consumer, without its length.
 pub(crate) struct Start<'a>(*const u8, PhantomData<&'a [u8]>);
@@ -265,8 +268,45 @@ impl SidrRepParam {
 /// The mask of attributes of a queue pair, which `ib_cm_init_qp_attr` writes.
 pub(crate) type Mask<'a> = rdma::edge::OutParam<'a, i32>;
 
-/// The attributes of a queue pair, which the consumer owns during the call.
-pub(crate) use rdma::edge::verbs::QpAttr;
+/// The attributes of a queue pair, which the consumer owns during the call. It uses their address
+/// vectors only while the ID exists, and does not drop their GID references.
+pub(crate) struct QpAttr<'a>(&'a verbs::QpAttr);
+
+// SAFETY: The contract of `from_c` is that of the reference, and what the type says.
+unsafe impl FromC for QpAttr<'_> {
+    type C = *mut bindings::ib_qp_attr;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: Attributes that are valid during the call (contract of this function).
+        Self(unsafe { FromC::from_c(c) })
+    }
+}
+// SAFETY: The reference has the lifetime `'a`.
+unsafe impl<'a> Within<'a> for QpAttr<'a> {}
+
+impl Deref for QpAttr<'_> {
+    type Target = verbs::QpAttr;
+
+    fn deref(&self) -> &verbs::QpAttr {
+        self.0
+    }
+}
+
+impl QpAttr<'_> {
+    /// Sets the address vector to that of a route of the ID.
+    pub(crate) fn set_route(&self, route: &Route) {
+        // SAFETY: The consumer uses the vector while the ID, and so the route, exists (contract of
+        // `from_c`).
+        unsafe { route.lend_to(self.ah_attr()) };
+    }
+
+    /// Sets the alternate address vector to that of a route of the ID.
+    pub(crate) fn set_alternate_route(&self, route: &Route) {
+        // SAFETY: As in `set_route`.
+        unsafe { route.lend_to(self.alt_ah_attr()) };
+    }
+}
 
 // The layout that consumers rely on.
 const _: () = assert!(size_of::<bindings::ib_cm_id>() == 56);

@@ -9,7 +9,6 @@
 use super::edge::Sample;
 use super::netdev_of_gid;
 use crate::device::Device;
-use crate::gid::edge::entry::Entry;
 use crate::object::Filled;
 use crate::proto::roce;
 use kernel::prelude::*;
@@ -38,7 +37,7 @@ struct Headers {
 
 fn headers(path: &Filled<'_>, may_sleep: bool) -> Result<Headers> {
     let flags = if may_sleep { GFP_KERNEL } else { GFP_ATOMIC };
-    let gid = Entry::of(path.gid().ok_or(EINVAL)?);
+    let gid = path.gid().ok_or(EINVAL)?;
     let from = gid.gid().0;
     let smac = gid
         .ndev_rcu(&rcu::read_lock())
@@ -99,10 +98,10 @@ pub(crate) fn slave_of(
     let Some(gid) = path.gid() else {
         return Ok(None);
     };
-    if gid.gid_type() != bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP {
+    if gid.attr().gid_type() != bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP {
         return Ok(None);
     }
-    let master = netdev_of_gid(gid)?;
+    let master = netdev_of_gid(gid.attr())?;
     if !master.is_bond_master() {
         return Ok(None);
     }

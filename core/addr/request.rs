@@ -93,7 +93,7 @@ impl Subsystem {
     pub(super) fn new() -> Result<Self> {
         init_once(&TABLE);
         init_once(&QUEUE);
-        let queue = QueueOptions::unbound().create(c"ib_addr")?;
+        let queue = QueueOptions::unbound().create(c"ib_addr", rdma::resident!())?;
         *QUEUE.lock() = Some(queue.lease());
         Ok(Self { _queue: queue })
     }

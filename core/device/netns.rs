@@ -13,6 +13,7 @@ use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
+use rdma::net::PernetSlot;
 use rdma::sync::rcu;
 use rdma::sync::StaticRwSem;
 
@@ -173,7 +174,7 @@ pub(crate) fn move_to(
 /// Per-namespace data: the membership in the list.
 pub(crate) struct NetState(Member);
 
-rdma::impl_pernet_slot!(impl for NetState);
+rdma::static_slot!(impl for NetState: PernetSlot);
 
 impl PernetData for NetState {
     type Dropped = BeforeDevices;

@@ -18,8 +18,8 @@ pub(crate) struct Subsystem {
 impl Subsystem {
     pub(super) fn new() -> Result<Self> {
         let this = Self {
-            events: QueueOptions::per_cpu().create(c"infiniband")?,
-            unregister: QueueOptions::unbound().create(c"ib-unreg-wq")?,
+            events: QueueOptions::per_cpu().create(c"infiniband", rdma::resident!())?,
+            unregister: QueueOptions::unbound().create(c"ib-unreg-wq", rdma::resident!())?,
         };
         Place::Events.set(Some(&this.events));
         Place::Unregister.set(Some(&this.unregister));

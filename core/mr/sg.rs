@@ -23,7 +23,7 @@ fn to_pages(
     list: Scatter<'_>,
     count: c_int,
     offset: Option<Lent<'_, c_uint>>,
-    set_page: Option<SetPage>,
+    set_page: Option<SetPage<'_>>,
 ) -> c_int {
     let Some(set_page) = set_page else {
         return EINVAL.to_errno();
@@ -65,6 +65,6 @@ rdma::export! {
     /// See [`to_pages`].
     fn ib_sg_to_pages(
         mr: Alone<'_, Mr>, list: Scatter<'_>, count: c_int, offset: Option<Lent<'_, c_uint>>,
-        set_page: Option<SetPage>,
+        set_page: Option<SetPage<'_>>,
     ) -> c_int = to_pages;
 }

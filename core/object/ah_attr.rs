@@ -5,11 +5,10 @@
 //! An address vector has the index of its local GID. Before the vector is passed to a driver, the
 //! core looks up the GID of that index and stores a reference in the vector, so that the entry does
 //! not change during the call ([`Filled`]). An object that is created with the vector takes its own
-//! reference ([`Filled::hold_for`]).
+//! reference ([`Filled::gid`]).
 
 use super::edge::Out;
 use super::tables::AhAttr;
-use super::tables::GidAttr;
 use crate::device::Caps;
 use crate::device::Device;
 use crate::gid;
@@ -37,9 +36,6 @@ impl Replace for GidSlot {
 pub(crate) trait Vector {
     /// Returns whether the vector has a global route (GRH).
     fn has_grh(&self) -> bool;
-    /// The local GID, if the vector has a reference to it. The code that stored the reference keeps
-    /// it.
-    fn gid(&self) -> Option<&GidAttr>;
     /// Returns whether this is a RoCE address vector.
     fn is_roce(&self) -> bool;
 }
@@ -47,10 +43,6 @@ pub(crate) trait Vector {
 impl Vector for AhAttr {
     fn has_grh(&self) -> bool {
         u32::from(self.ah_flags()) & bindings::ib_ah_flags_IB_AH_GRH != 0
-    }
-
-    fn gid(&self) -> Option<&GidAttr> {
-        self.sgid_attr().get()
     }
 
     fn is_roce(&self) -> bool {
@@ -67,7 +59,8 @@ fn check(device: &Device, attr: &AhAttr) -> Result {
     if (attr.is_roce() || Caps::of(device, port).needs_grh()) && !attr.has_grh() {
         return Err(EINVAL);
     }
-    if let Some(gid) = attr.gid() {
+    if let Some(gid) = GidRef::of_vector(attr) {
+        let gid = gid.attr();
         if gid.index() != u16::from(attr.sgid_index()) || gid.port_num() != port {
             return Err(EINVAL);
         }
@@ -95,7 +88,7 @@ impl<'a> Filled<'a> {
     /// `EINVAL` if the vector is not valid for the device; errors of [`gid::get_ref`].
     pub(crate) fn new(device: &Device, attr: &'a AhAttr) -> Result<Self> {
         check(device, attr)?;
-        let fill = attr.has_grh() && attr.gid().is_none();
+        let fill = attr.has_grh() && attr.sgid_attr().is_empty();
         if fill {
             let gid = gid::get_ref(device, attr.port_num(), attr.sgid_index().into())?;
             attr.sgid_attr().replace(Some(gid));
@@ -150,15 +143,9 @@ impl<'a> Filled<'a> {
         self.attr.set_hop_limit(limit);
     }
 
-    /// The local GID, if the vector has a global route.
-    pub(crate) fn gid(&self) -> Option<&GidAttr> {
-        self.attr.gid().filter(|_| self.attr.has_grh())
-    }
-
-    /// Takes a reference to the local GID for an object that is created with the vector; `None` if
-    /// the vector has no global route.
-    pub(crate) fn hold_for(&self) -> Option<GidRef> {
-        self.gid().map(GidRef::hold)
+    /// Takes a reference to the local GID; `None` if the vector has no global route.
+    pub(crate) fn gid(&self) -> Option<GidRef> {
+        GidRef::of_vector(self.attr).filter(|_| self.attr.has_grh())
     }
 }
 
@@ -199,7 +186,7 @@ fn copy(dest: Out<'_, AhAttr>, src: In<'_, AhAttr>) {
 
 fn replace(old: &AhAttr, new: In<'_, AhAttr>) {
     // Take the new reference before dropping the old one: both may be to the same GID.
-    let gid = new.gid().map(GidRef::hold);
+    let gid = GidRef::of_vector(&new);
     old.assign(&new);
     old.sgid_attr().replace(gid);
 }

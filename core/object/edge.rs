@@ -189,7 +189,7 @@ objects! {
 
 /// NUMA node of an allocation, and whether the caller may sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum AllocFrom {
     /// Any node; the caller may sleep.
     Anywhere,
     /// The node of the device, if the driver requests it; the caller may sleep.
@@ -236,16 +236,16 @@ impl<K: Object> New<K> {
     /// # Errors
     ///
     /// `ENOMEM`; `EOPNOTSUPP` if the driver does not support this kind of object.
-    pub(crate) fn alloc(device: &Device, from: From, init: impl Init<K>) -> Result<Self> {
+    pub(crate) fn alloc(device: &Device, from: AllocFrom, init: impl Init<K>) -> Result<Self> {
         let size = K::size(device.ops()).unwrap_or_default();
         if size < size_of::<K::C>() {
             return Err(eopnotsupp());
         }
         let flags = match from {
-            From::Anywhere | From::DeviceNode => accounted::FLAGS,
-            From::Atomic => bindings::GFP_ATOMIC,
+            AllocFrom::Anywhere | AllocFrom::DeviceNode => accounted::FLAGS,
+            AllocFrom::Atomic => bindings::GFP_ATOMIC,
         };
-        let numa = from == From::DeviceNode;
+        let numa = from == AllocFrom::DeviceNode;
         let raw = device.as_raw();
         // SAFETY: The memory is new, large enough and zeroed, which is valid for the C structure.
         // Nobody else uses it.
@@ -407,6 +407,15 @@ impl<K> Deref for Doomed<'_, K> {
     #[inline(always)]
     fn deref(&self) -> &K {
         self.0
+    }
+}
+
+impl Doomed<'_, Qp> {
+    /// Gives the completion counters back, after the driver has destroyed its part.
+    pub(crate) fn detach_comp_cntrs(&self) {
+        // SAFETY: `Qp::set_up` has initialised the table of counters, and nobody else uses the
+        // queue pair (guarantee of `Doomed`).
+        unsafe { bindings::rdma_helper_qp_detach_comp_cntrs(self.raw()) };
     }
 }
 

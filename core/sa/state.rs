@@ -138,7 +138,7 @@ impl Shared {
     pub(super) fn new() -> Result<Self> {
         let queue = QueueOptions::ordered()
             .mem_reclaim()
-            .create(c"ib_nl_sa_wq")?;
+            .create(c"ib_nl_sa_wq", rdma::resident!())?;
         let lease = queue.lease();
         let state = Arc::pin_init(
             pin_init!(State {

@@ -111,7 +111,7 @@ impl Tree {
             pkeys: attr.pkey_tbl_len,
         };
         let directory = Port::new(device, port, full, sizes).map(PortFiles);
-        let directory = Directory::new(directory)?;
+        let directory = Directory::new(rdma::resident!(), directory)?;
         let name = CString::try_from_fmt(fmt!("{port}"))?;
         // Must come first: a driver's file may look up the directory as soon as the file is
         // visible.
@@ -121,7 +121,8 @@ impl Tree {
             _findable: findable,
         };
         let attrs = tables::GidAttrs::new(device, port.added.number(), sizes).map(PortFiles);
-        let gid_attrs = port.added.child(Directory::new(attrs)?, c"gid_attrs")?;
+        let gid_attrs = Directory::new(rdma::resident!(), attrs)?;
+        let gid_attrs = port.added.child(gid_attrs, c"gid_attrs")?;
         Ok(Self {
             _gid_attrs: gid_attrs,
             _port: port,

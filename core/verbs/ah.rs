@@ -10,8 +10,8 @@ use crate::object::tables::AhAttr;
 use crate::object::tables::AhInit;
 use crate::object::tables::AhMake;
 use crate::object::tables::UserCall;
+use crate::object::AllocFrom;
 use crate::object::Filled;
-use crate::object::From;
 use crate::object::Given;
 use crate::object::Held;
 use crate::object::New;
@@ -47,9 +47,9 @@ fn make(pd: &Pd, attr: &Filled<'_>, request: &Request<'_>) -> Result<Owned<Ah>> 
         device.needs(|ops| ops.create_user_ah)?;
     }
     let from = if may_sleep(request.flags) {
-        From::Anywhere
+        AllocFrom::Anywhere
     } else {
-        From::Atomic
+        AllocFrom::Atomic
     };
     let kind = attr.kind();
     let ah = New::<Ah>::alloc(
@@ -61,7 +61,7 @@ fn make(pd: &Pd, attr: &Filled<'_>, request: &Request<'_>) -> Result<Owned<Ah>> 
             kind,
         },
     )?;
-    ah.sgid_attr().replace(attr.hold_for());
+    ah.sgid_attr().replace(attr.gid());
     let wanted = AhMake::new(attr.attr(), request.flags, request.slave.as_deref());
     match request.call {
         None => ah.driver().create_ah(&wanted, None),
@@ -107,7 +107,7 @@ fn modify(ah: &Ah, attr: &AhAttr) -> Result {
     }
     let attr = Filled::new(ah.device(), attr)?;
     ah.driver().modify_ah(attr.attr())?;
-    ah.sgid_attr().replace(attr.hold_for());
+    ah.sgid_attr().replace(attr.gid());
     Ok(())
 }
 

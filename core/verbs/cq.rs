@@ -9,8 +9,8 @@ use crate::object::tables::CqInit;
 use crate::object::tables::CqMake;
 use crate::object::tables::EventHandler;
 use crate::object::tables::UserCall;
+use crate::object::AllocFrom;
 use crate::object::Cq;
-use crate::object::From;
 use crate::object::Given;
 use crate::object::New;
 use crate::object::Object;
@@ -41,7 +41,7 @@ fn create(
         event_handler,
         cq_context,
     };
-    let mut cq = New::<Cq>::alloc(device, From::Anywhere, init)?;
+    let mut cq = New::<Cq>::alloc(device, AllocFrom::Anywhere, init)?;
     cq.track(Owner::Caller(caller));
     cq.driver().create_cq(attr, None)?;
     Ok(cq.finish())

@@ -124,10 +124,10 @@ fn modify(qp: &Qp, attr: &QpAttr, mask: c_int, call: Option<&UserCall>) -> Resul
         qp.set_port(port);
     }
     if let Some(path) = &path {
-        qp.av_sgid_attr().replace(path.hold_for());
+        qp.av_sgid_attr().replace(path.gid());
     }
     if let Some(alternate) = &alternate {
-        qp.alt_path_sgid_attr().replace(alternate.hold_for());
+        qp.alt_path_sgid_attr().replace(alternate.gid());
     }
     Ok(())
 }

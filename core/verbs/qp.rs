@@ -19,8 +19,8 @@ use crate::object::tables::QpMake;
 use crate::object::tables::UQp;
 use crate::object::tables::UQpObject;
 use crate::object::tables::UserCall;
+use crate::object::AllocFrom;
 use crate::object::Counted;
-use crate::object::From;
 use crate::object::Given;
 use crate::object::Held;
 use crate::object::New;
@@ -96,7 +96,7 @@ pub(super) fn create(
         qp_context: attr.qp_context(),
         qp_type: attr.qp_type(),
     };
-    let mut qp = New::<Qp>::alloc(device, From::DeviceNode, init)?;
+    let mut qp = New::<Qp>::alloc(device, AllocFrom::DeviceNode, init)?;
     Qp::set_up(&mut qp);
     qp.set_port(attr.port_num());
     qp.track(Owner::Caller(name));

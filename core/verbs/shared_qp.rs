@@ -29,33 +29,26 @@ use crate::object::Xrcd;
 use crate::security;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::xrcd::free_handle;
-use rdma::edge::xrcd::new_handle;
-use rdma::edge::xrcd::share as make_shared;
 use rdma::edge::xrcd::Closing;
 use rdma::edge::xrcd::Handler;
-use rdma::edge::xrcd::Handles;
+use rdma::edge::xrcd::NewTarget;
+use rdma::edge::xrcd::Shared;
 use rdma::edge::xrcd::Targets;
 use rdma::edge::xrcd::Told;
+use rdma::edge::xrcd::Unlisted;
 
 /// All handles of a queue pair.
 struct Users;
 
 impl Told for Users {
-    fn told(event: &QpEvent, real: &Qp) {
-        let handles = Handles::lock(real);
-        let named = event.qp();
-        handles.for_each(|handle| {
-            event.set_qp(handle);
-            handle.pass_on(event);
-        });
-        event.set_qp(named);
+    fn told(event: &QpEvent, real: Shared<'_>) {
+        real.for_each(|handle| handle.raise(event.kind()));
     }
 }
 
 /// Creates a handle to a queue pair created by [`create`].
-fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> {
-    let handle = new_handle(
+fn open(real: Shared<'_>, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> {
+    let handle = Unlisted::new(
         real,
         QpInit {
             dev: real.dev(),
@@ -72,12 +65,11 @@ fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> 
         },
     )?;
     // Undone by `close`.
-    if let Err(error) = security::open(real, &handle) {
-        free_handle(handle);
+    if let Err(error) = security::open(&real, &handle) {
+        handle.free();
         return Err(error);
     }
-    Handles::lock(real).add(&handle, real.usecnt().count());
-    Ok(handle)
+    Ok(handle.list())
 }
 
 /// Frees a handle that is no longer in use.
@@ -86,14 +78,10 @@ fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> 
 ///
 /// `EINVAL` for a real queue pair.
 fn close(handle: Owned<Qp>) -> Result {
-    if !handle.is_handle() {
-        return Err(EINVAL);
-    }
-    let real = handle.real();
-    let used = Handles::lock(real).remove(&handle);
-    security::close(real, &handle);
+    let (handle, used) = Unlisted::of(handle)?;
+    security::close(handle.real(), &handle);
     drop(used);
-    free_handle(handle);
+    handle.free();
     Ok(())
 }
 
@@ -106,33 +94,33 @@ pub(super) fn create(
     caller: Option<&'static CStr>,
 ) -> Result<Owned<Qp>> {
     let xrcd = attr.xrcd().ok_or(EINVAL)?;
-    let mut real = create_real(device, pd, attr, For::Kernel(caller))?;
-    match share(&mut real, xrcd, attr, uobject) {
-        Ok(handle) => Ok(handle),
-        Err(error) => {
-            // `share` has undone its changes.
-            let _: Result = destroy_real(Given::of(real), None);
-            Err(error)
-        }
-    }
+    let real = create_real(device, pd, attr, For::Kernel(caller))?;
+    share(real, xrcd, attr, uobject).map_err(|(error, real)| {
+        let _: Result = destroy_real(Given::of(real), None);
+        error
+    })
 }
 
 /// Adds a new queue pair to its domain, and opens the first handle for its creator.
+///
+/// # Errors
+///
+/// Those of [`open`] and [`NewTarget::insert`], with the queue pair, which no handle has open.
 fn share(
-    real: &mut Owned<Qp>,
+    real: Owned<Qp>,
     xrcd: &Xrcd,
     attr: &QpMake,
     uobject: Option<&UQp>,
-) -> Result<Owned<Qp>> {
-    make_shared(real, xrcd, Handler::of::<Users>());
-    // The use keeps the domain as long as the queue pair exists.
-    let used = xrcd.usecnt().count();
+) -> Result<Owned<Qp>, (Error, Owned<Qp>)> {
+    let real = NewTarget::new(real, xrcd, Handler::of::<Users>());
     let wish = OpenAttr::new(attr.event_handler(), attr.qp_context());
-    let handle = open(real, &wish, uobject)?;
-    // Dropped when the last handle is closed.
-    if let Err(error) = xrcd.insert(real, used) {
+    let handle = match open(real.shared(), &wish, uobject) {
+        Ok(handle) => handle,
+        Err(error) => return Err((error, real.into_owned())),
+    };
+    if let Err(refused) = real.insert() {
         let _: Result = close(handle);
-        return Err(error);
+        return Err(refused);
     }
     Ok(handle)
 }

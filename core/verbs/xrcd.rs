@@ -6,7 +6,7 @@
 use crate::device::Device;
 use crate::object::tables::UserCall;
 use crate::object::tables::XrcdInit;
-use crate::object::From;
+use crate::object::AllocFrom;
 use crate::object::Given;
 use crate::object::New;
 use crate::object::Object;
@@ -24,7 +24,8 @@ fn alloc(
     call: Option<&UserCall>,
 ) -> Result<Owned<Xrcd>> {
     device.needs(|ops| ops.alloc_xrcd)?;
-    let mut xrcd = New::<Xrcd>::alloc(device, From::Anywhere, XrcdInit { dev: device, inode })?;
+    let mut xrcd =
+        New::<Xrcd>::alloc(device, AllocFrom::Anywhere, XrcdInit { dev: device, inode })?;
     Xrcd::set_up(&mut xrcd);
     xrcd.driver().alloc_xrcd(call)?;
     Ok(xrcd.finish())

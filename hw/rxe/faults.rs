@@ -131,7 +131,9 @@ rdma::impl_tagged!(impl Tagged<0> for Share { self.tag });
 ///
 /// `ENOMEM`.
 pub(crate) fn new_queue() -> Result<Arc<OwnedQueue>> {
-    let queue = QueueOptions::unbound().max_active().create(c"rxe_faults")?;
+    let queue = QueueOptions::unbound()
+        .max_active()
+        .create(c"rxe_faults", rdma::resident!())?;
     Ok(Arc::new(queue, GFP_KERNEL)?)
 }
 

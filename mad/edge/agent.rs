@@ -6,7 +6,7 @@
 use super::port::Live;
 use super::receive::Received;
 use super::receive::GRH;
-use super::send::Send;
+use super::send::SendRequest;
 use super::Wc;
 use crate::mad::agent::Agent;
 use crate::object::tables::Ah;
@@ -263,7 +263,7 @@ impl AgentPass {
 
     /// Passes a message to the receive handler, with the send that it responds to, if any. Called
     /// without locks.
-    pub(crate) fn hand(&self, to: Option<&Send>, message: Received) {
+    pub(crate) fn hand(&self, to: Option<&SendRequest>, message: Received) {
         let Some(handler) = self.handlers().recv else {
             return;
         };
@@ -276,7 +276,7 @@ impl AgentPass {
 
     /// Reports the end of a send to the send handler; the send belongs to the consumer again.
     /// Called without locks.
-    pub(crate) fn tell(&self, send: &Send, status: bindings::ib_wc_status, vendor_err: u32) {
+    pub(crate) fn tell(&self, send: &SendRequest, status: bindings::ib_wc_status, vendor_err: u32) {
         let Some(handler) = self.handlers().send else {
             return;
         };

@@ -3,8 +3,8 @@
 //! Conversion of sends from and to consumers: the arguments of functions of `include/rdma/ib_mad.h`
 //! that take a `struct ib_mad_send_buf`.
 
-use super::send::Send;
 use super::send::SendBuf;
+use super::send::SendRequest;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use kernel::container_of;
@@ -21,15 +21,15 @@ use rdma::edge::Within;
 ///
 /// # Safety
 ///
-/// `buf` must be that of a send that [`Send::make`] created and that is not freed.
-unsafe fn of_buf(buf: *mut bindings::ib_mad_send_buf) -> *const Send {
-    // SAFETY: By the contract of this function, `buf` is embedded in a `Send`; only the address is
-    // computed.
-    unsafe { container_of!(buf.cast::<SendBuf>(), Send, buf) }
+/// `buf` must be that of a send that [`SendRequest::make`] created and that is not freed.
+unsafe fn of_buf(buf: *mut bindings::ib_mad_send_buf) -> *const SendRequest {
+    // SAFETY: By the contract of this function, `buf` is embedded in a `SendRequest`; only the
+    // address is computed.
+    unsafe { container_of!(buf.cast::<SendBuf>(), SendRequest, buf) }
 }
 
 /// A send that is given to the consumer.
-pub(crate) struct Created(pub(crate) Arc<Send>);
+pub(crate) struct Created(pub(crate) Arc<SendRequest>);
 
 impl AnswerOk for Created {
     type C = *mut bindings::ib_mad_send_buf;
@@ -37,7 +37,7 @@ impl AnswerOk for Created {
     fn ok(self) -> Self::C {
         let buf = self.0.buf().raw();
         // The consumer's reference; `Freed` takes it back.
-        let _: *const Send = Arc::into_raw(self.0);
+        let _: *const SendRequest = Arc::into_raw(self.0);
         buf
     }
 
@@ -47,7 +47,7 @@ impl AnswerOk for Created {
 }
 
 /// A send that the consumer gives back.
-pub(crate) struct Freed(#[expect(dead_code, reason = "it is dropped")] Arc<Send>);
+pub(crate) struct Freed(#[expect(dead_code, reason = "it is dropped")] Arc<SendRequest>);
 
 // SAFETY: `from_c` is for a send that the consumer received as `Created` and does not use again
 // (`ib_free_send_mad` in `include/rdma/ib_mad.h`).
@@ -64,11 +64,11 @@ unsafe impl FromC for Freed {
 unsafe impl Within<'_> for Freed {}
 
 /// A send that the consumer lends for a call, or null.
-pub(crate) struct Lent<'a>(Option<NonNull<Send>>, PhantomData<&'a Send>);
+pub(crate) struct Lent<'a>(Option<NonNull<SendRequest>>, PhantomData<&'a SendRequest>);
 
 impl Lent<'_> {
     /// Takes a reference to the send.
-    pub(crate) fn send(&self) -> Option<Arc<Send>> {
+    pub(crate) fn send(&self) -> Option<Arc<SendRequest>> {
         let send = self.0?;
         // SAFETY: The consumer holds a reference during the call, see `FromC`.
         Some(unsafe { ArcBorrow::from_raw(send.as_ptr()) }.into())
@@ -93,7 +93,7 @@ unsafe impl FromC for Lent<'_> {
 unsafe impl<'a> Within<'a> for Lent<'a> {}
 
 /// A list of sends to be posted, linked by `next`.
-pub(crate) struct Posts<'a>(*mut bindings::ib_mad_send_buf, PhantomData<&'a Send>);
+pub(crate) struct Posts<'a>(*mut bindings::ib_mad_send_buf, PhantomData<&'a SendRequest>);
 
 impl Posts<'_> {
     /// Returns whether the list is empty.
@@ -102,13 +102,13 @@ impl Posts<'_> {
     }
 
     /// Takes the first send. The consumer may free it as soon as it is posted.
-    pub(crate) fn pop(&mut self) -> Option<Arc<Send>> {
+    pub(crate) fn pop(&mut self) -> Option<Arc<SendRequest>> {
         if self.0.is_null() {
             return None;
         }
         // SAFETY: The consumer holds a reference to each send of the list that is not posted yet,
         // see `FromC`.
-        let send: Arc<Send> = unsafe { ArcBorrow::from_raw(of_buf(self.0)) }.into();
+        let send: Arc<SendRequest> = unsafe { ArcBorrow::from_raw(of_buf(self.0)) }.into();
         self.0 = send.buf().next();
         Some(send)
     }
@@ -130,12 +130,12 @@ unsafe impl<'a> Within<'a> for Posts<'a> {}
 /// Pointer to where the consumer wants the send that failed to be stored; may be null.
 pub(crate) struct BadSend<'a>(
     Option<NonNull<*mut bindings::ib_mad_send_buf>>,
-    PhantomData<&'a Send>,
+    PhantomData<&'a SendRequest>,
 );
 
 impl BadSend<'_> {
     /// Stores the send that failed.
-    pub(crate) fn set(&self, send: &Send) {
+    pub(crate) fn set(&self, send: &SendRequest) {
         if let Some(place) = self.0 {
             // SAFETY: The pointer is valid for the call, see `FromC`.
             unsafe { place.write(send.buf().raw()) };

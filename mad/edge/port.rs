@@ -155,7 +155,7 @@ impl<'a> Live<'a> {
     }
 
     /// A queue pair with its send and receive state.
-    pub(crate) fn special(self, which: Special) -> SpecialRef<'a> {
+    pub(in crate::mad) fn special(self, which: Special) -> SpecialRef<'a> {
         SpecialRef::new(self, self.0.special_qp(which))
     }
 

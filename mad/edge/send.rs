@@ -103,7 +103,7 @@ struct Work {
 /// `work`, and the bytes of `mad` while the send is posted, are accessed only by the holder of the
 /// claim: a [`Claim`] or [`Mapped`], or the device. `claimed` says whether there is a holder.
 #[pin_data]
-pub(crate) struct Send {
+pub(crate) struct SendRequest {
     #[pin]
     links: ListLinks<0>,
     #[pin]
@@ -120,7 +120,7 @@ pub(crate) struct Send {
     number: Atomic<u32>,
     /// Time of expiry, under the agent's lock.
     due: Atomic<u64>,
-    pub(crate) life: Keyed<life::Send>,
+    pub(crate) life: Keyed<life::SendState>,
     pub(crate) sent: Keyed<matching::Sent>,
     /// The MAD, or the headers of a transfer.
     mad: KVec<u8>,
@@ -135,20 +135,20 @@ pub(crate) struct Send {
 }
 
 // SAFETY: The pointers in the C structures refer to objects that are not bound to a thread.
-unsafe impl core::marker::Send for Send {}
+unsafe impl core::marker::Send for SendRequest {}
 // SAFETY: By the type invariant `work` and `mad` are accessed by one holder of the claim at a time;
 // fields of `buf` are constant or atomic, by its table; the rest has locks.
-unsafe impl Sync for Send {}
+unsafe impl Sync for SendRequest {}
 
 impl_list_arc_safe! {
-    impl ListArcSafe<0> for Send { tracked_by listed: AtomicTracker<0>; }
-    impl ListArcSafe<1> for Send { tracked_by waiting: AtomicTracker<1>; }
+    impl ListArcSafe<0> for SendRequest { tracked_by listed: AtomicTracker<0>; }
+    impl ListArcSafe<1> for SendRequest { tracked_by waiting: AtomicTracker<1>; }
 }
 impl_list_item! {
-    impl ListItem<0> for Send { using ListLinks { self.links }; }
-    impl ListItem<1> for Send { using ListLinks { self.waiting_links }; }
+    impl ListItem<0> for SendRequest { using ListLinks { self.links }; }
+    impl ListItem<1> for SendRequest { using ListLinks { self.waiting_links }; }
 }
-rdma::impl_tagged!(impl Tagged<0> for Send { self.tag });
+rdma::impl_tagged!(impl Tagged<0> for SendRequest { self.tag });
 
 /// Parameters of a send.
 pub(crate) struct Make {
@@ -166,7 +166,7 @@ pub(crate) struct Make {
     pub(crate) transfer: Option<rmpp::Sender>,
 }
 
-impl Send {
+impl SendRequest {
     /// Allocates a send. The context depends on `memory`.
     ///
     /// # Errors
@@ -256,7 +256,7 @@ impl Send {
                 claimed: Atomic::new(false),
                 number: Atomic::new(0),
                 due: Atomic::new(0),
-                life: Keyed::new(key, life::Send::new(transfer)),
+                life: Keyed::new(key, life::SendState::new(transfer)),
                 sent: Keyed::new(key, sent),
                 mad,
                 segments,
@@ -331,14 +331,14 @@ impl Send {
 ///
 /// # Invariants
 ///
-/// `Send::claimed` is set for this, and nothing is mapped.
-pub(crate) struct Claim(Arc<Send>);
+/// `SendRequest::claimed` is set for this, and nothing is mapped.
+pub(crate) struct Claim(Arc<SendRequest>);
 
 impl Deref for Claim {
-    type Target = Arc<Send>;
+    type Target = Arc<SendRequest>;
 
     #[inline]
-    fn deref(&self) -> &Arc<Send> {
+    fn deref(&self) -> &Arc<SendRequest> {
         &self.0
     }
 }
@@ -347,7 +347,7 @@ impl Claim {
     /// Claims a send whose state says that it is to be posted; `None` if it is already claimed. Any
     /// context.
     #[inline]
-    pub(crate) fn new(send: &Arc<Send>) -> Option<Self> {
+    pub(crate) fn new(send: &Arc<SendRequest>) -> Option<Self> {
         send.claimed.cmpxchg(false, true, Acquire).ok()?;
         // INVARIANT: Set just now. The previous holder of the claim has unmapped.
         Some(Self(send.clone()))
@@ -355,7 +355,8 @@ impl Claim {
 
     #[inline]
     fn work(&self) -> &Work {
-        // SAFETY: `Send` invariant: only the holder of the claim, which is `self`, accesses `work`.
+        // SAFETY: `SendRequest` invariant: only the holder of the claim, which is `self`, accesses
+        // `work`.
         unsafe { &*self.0.work.get() }
     }
 
@@ -373,7 +374,7 @@ impl Claim {
     /// The headers, or the whole MAD.
     pub(crate) fn mad_mut(&mut self) -> &mut [u8] {
         let mad = &self.0.mad;
-        // SAFETY: `Send` invariant: only the holder of the claim, which is `self`, borrowed
+        // SAFETY: `SendRequest` invariant: only the holder of the claim, which is `self`, borrowed
         // mutably, accesses the bytes. The pointer is that of the allocation.
         unsafe { core::slice::from_raw_parts_mut(mad.as_ptr().cast_mut(), mad.len()) }
     }
@@ -453,16 +454,16 @@ impl Claim {
         let header = u32::try_from(send.layout.header).map_err(|_| EINVAL)?;
         let mad = NonNull::new(send.mad.as_ptr().cast_mut()).ok_or(EINVAL)?;
         let payload = if send.layout.segments == 0 {
-            // SAFETY: `Send::make` has checked that header and payload are within the bytes.
+            // SAFETY: `SendRequest::make` has checked that header and payload are within the bytes.
             unsafe { mad.add(send.layout.header) }
         } else {
             send.segment(self.work().segment).ok_or(EINVAL)?
         };
         let payload_len = send.payload;
         let work = self.work_mut();
-        // SAFETY: The lengths are within the allocations (`Send::make`), which exist as long as the
-        // send; `Mapped` or the device keep the send until it is unmapped. Nothing writes to the
-        // bytes while the send is posted.
+        // SAFETY: The lengths are within the allocations (`SendRequest::make`), which exist as long
+        // as the send; `Mapped` or the device keep the send until it is unmapped. Nothing writes to
+        // the bytes while the send is posted.
         unsafe {
             let first = Mapping::new(live, mad, header, Way::ToDevice)?;
             let second = if payload_len == 0 {
@@ -532,10 +533,10 @@ impl OwnWc {
 pub(crate) struct Mapped(Claim);
 
 impl Deref for Mapped {
-    type Target = Arc<Send>;
+    type Target = Arc<SendRequest>;
 
     #[inline]
-    fn deref(&self) -> &Arc<Send> {
+    fn deref(&self) -> &Arc<SendRequest> {
         &self.0
     }
 }
@@ -558,7 +559,7 @@ impl Mapped {
         match posted {
             Ok(()) => {
                 // The device's reference; `Done` takes it back.
-                let _: *const Send = Arc::into_raw(send);
+                let _: *const SendRequest = Arc::into_raw(send);
                 Ok(())
             }
             // INVARIANT: The driver has refused it, so claim and mapping are as before.
@@ -568,7 +569,7 @@ impl Mapped {
 
     /// Unmaps the send and releases the claim.
     #[inline]
-    pub(crate) fn finish(mut self) -> Arc<Send> {
+    pub(crate) fn finish(mut self) -> Arc<SendRequest> {
         self.unmap();
         let send = self.into_arc();
         send.claimed.store(false, Release);
@@ -577,7 +578,7 @@ impl Mapped {
 
     /// The send, with claim and mapping left in place.
     #[inline]
-    fn into_arc(self) -> Arc<Send> {
+    fn into_arc(self) -> Arc<SendRequest> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is `ManuallyDrop` and not used again, so the `Arc` is moved out once.
         unsafe { ptr::read(&this.0 .0) }
@@ -613,7 +614,7 @@ impl Drop for Mapped {
 }
 
 /// List of mapped sends that wait.
-pub(crate) struct MappedList(List<Send, 1>);
+pub(crate) struct MappedList(List<SendRequest, 1>);
 
 impl MappedList {
     /// An empty list.
@@ -671,7 +672,7 @@ unsafe impl FromC for Done<'_> {
         unsafe {
             let cqe = *(*c).__bindgen_anon_1.wr_cqe;
             let work = container_of!(cqe, Work, cqe).cast::<UnsafeCell<Work>>();
-            let send = Arc::from_raw(container_of!(work, Send, work));
+            let send = Arc::from_raw(container_of!(work, SendRequest, work));
             // INVARIANT: `post` gave claim and mapping to the device.
             Self {
                 wc: Wc::view(c),

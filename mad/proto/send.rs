@@ -163,7 +163,7 @@ pub struct AckTimeout(pub Ticks);
 
 /// One send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Send {
+pub struct SendState {
     state: State,
     order: Order,
     /// Response or acknowledgement timeout after it is sent.
@@ -178,7 +178,7 @@ pub struct Send {
     rmpp: Option<Sender>,
 }
 
-impl Send {
+impl SendState {
     /// An idle send.
     pub const fn new(rmpp: Option<Sender>) -> Self {
         Self {

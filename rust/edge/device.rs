@@ -13,6 +13,7 @@ use crate::edge::Passed;
 use crate::edge::View;
 use crate::features::Limit;
 use crate::sync::IrqLock;
+use core::ops::RangeInclusive;
 use kernel::ffi::c_int;
 
 /// Number of pools of completion queues.
@@ -27,7 +28,7 @@ crate::c_struct! {
         /// Write commands of `ib_uverbs` that the driver permits, by number.
         const uverbs_cmd_mask: u64;
         /// Number of ports.
-        const phys_port_cnt: u32, set_phys_port_cnt;
+        const phys_port_cnt: u32;
         /// `enum rdma_node_type`.
         const node_type: u8;
         /// Whether it is a switch, whose only port is port 0.
@@ -97,6 +98,20 @@ unsafe impl Send for Device {}
 unsafe impl Sync for Device {}
 
 impl Device {
+    /// Returns the port numbers: 1 to n, or only 0 for a switch.
+    pub fn ports(&self) -> RangeInclusive<u32> {
+        if self.is_switch() {
+            0..=0
+        } else {
+            1..=self.phys_port_cnt()
+        }
+    }
+
+    /// Returns whether there is a port of this number.
+    pub fn has_port(&self, port: u32) -> bool {
+        self.ports().contains(&port)
+    }
+
     /// Returns the driver's methods.
     #[inline(always)]
     pub fn ops(&self) -> &bindings::ib_device_ops {

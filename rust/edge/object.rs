@@ -285,10 +285,20 @@ impl GidSlot {
         unsafe { Atomic::from_ptr(self.raw()) }
     }
 
+    /// Returns whether there is an entry now.
+    pub fn is_empty(&self) -> bool {
+        self.place().load(Relaxed).is_null()
+    }
+
     /// Returns the entry, if any.
-    pub fn get(&self) -> Option<&GidAttr> {
+    ///
+    /// # Safety
+    ///
+    /// The field must not change while the result is used.
+    pub unsafe fn get(&self) -> Option<&GidAttr> {
         let entry = self.place().load(Relaxed).cast_mut();
-        // SAFETY: The structure holds a reference to the entry (type invariant).
+        // SAFETY: The structure holds a reference to the entry (type invariant) as long as the
+        // field does not change (contract of this function).
         NonNull::new(entry).map(|entry| unsafe { GidAttr::view(entry.as_ptr()) })
     }
 

@@ -23,9 +23,13 @@ use crate::sync::IrqLock;
 use crate::xarray::Locked;
 use crate::xarray::RcuFreed;
 use crate::xarray::XArray;
+use core::ptr::null;
+use core::ptr::null_mut;
 use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Mutex;
 use kernel::sync::Refcount;
 
@@ -101,14 +105,11 @@ crate::c_struct! {
         const user_handle: u64;
         /// Open file.
         const ufile: Option<&UFile>;
-        /// User context. Written when the handle is allocated, cleared when its object is
-        /// destroyed: constant for users of the object.
-        const context: Option<&UContext>;
-        /// The context as an address. Null before the handle is given one, and when the object
+        /// Address of the user context. Null before the handle is given one, and when the object
         /// behind it is gone.
-        racy context_at at context: *mut bindings::ib_ucontext, set_context_at;
+        racy context_at at context: *mut bindings::ib_ucontext;
         /// The object behind the handle, of the handle's type.
-        racy object: *mut c_void, set_object;
+        racy object: *mut c_void;
         /// The number by which the user names it.
         racy id: i32, set_id;
         /// The description of the handle's type. Written when the handle is allocated; it stays
@@ -183,10 +184,36 @@ impl Uobject {
         set_release(self.users(), 0);
     }
 
+    /// Returns the user context.
+    #[inline]
+    pub fn context(&self) -> Option<&UContext> {
+        // SAFETY: Null, or a context that the handle does not outlive (head of this file).
+        unsafe { Option::from_c(self.context_at()) }
+    }
+
     /// Clears the context, since the object behind the handle is gone.
     #[inline]
     pub fn clear_context(&self) {
-        self.set_context_at(core::ptr::null_mut());
+        // SAFETY: An aligned word of a live handle, which is accessed as a whole.
+        unsafe { Atomic::from_ptr(&raw mut (*self.raw()).context) }.store(null_mut(), Relaxed);
+    }
+
+    /// Sets the object behind the handle.
+    ///
+    /// # Safety
+    ///
+    /// The object is of the handle's type, and the handle owns it from now on.
+    #[inline]
+    pub unsafe fn set_object(&self, object: *mut c_void) {
+        // SAFETY: An aligned word of a live handle, which is accessed as a whole.
+        unsafe { Atomic::from_ptr(&raw mut (*self.raw()).object) }.store(object, Relaxed);
+    }
+
+    /// Forgets the object behind the handle.
+    #[inline]
+    pub fn clear_object(&self) {
+        // SAFETY: There is no object.
+        unsafe { self.set_object(null_mut()) };
     }
 
     /// Warns, in kernels with lockdep, unless the handle is locked.
@@ -300,9 +327,17 @@ crate::c_struct! {
     fields {
         /// The type: the beginning of a [`NumberedType`] or a [`FileType`]. Null when the device is
         /// gone, if the type has no `release_cleanup`.
-        racy type_attrs: *const bindings::uverbs_obj_type, set_type_attrs;
+        racy type_attrs: *const bindings::uverbs_obj_type;
         /// Which of the two it is: the address of `uverbs_idr_class` or `uverbs_fd_class`.
         const type_class: *const bindings::uverbs_obj_type_class;
+    }
+}
+
+impl ApiObject {
+    /// Forgets the type, since the device is gone.
+    pub fn clear_type_attrs(&self) {
+        // SAFETY: An aligned word of a live description, which is accessed as a whole.
+        unsafe { Atomic::from_ptr(&raw mut (*self.raw()).type_attrs) }.store(null(), Relaxed);
     }
 }
 

@@ -419,28 +419,32 @@ crate::c_struct! {
 ///
 /// # Invariants
 ///
-/// It may be called for the region that is an argument of the same call, during that call.
-pub struct SetPage(unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> c_int);
+/// It may be called for the region that is an argument of the same call, during that call, `'a`.
+/// Calls have one such region.
+pub struct SetPage<'a>(
+    unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> c_int,
+    PhantomData<&'a ()>,
+);
 
 // SAFETY: The contract of `from_c` is the type invariant, or null.
-unsafe impl FromC for Option<SetPage> {
+unsafe impl FromC for Option<SetPage<'_>> {
     type C = Option<unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> c_int>;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
         // INVARIANT: Guaranteed by the caller (contract of this function).
-        c.map(SetPage)
+        c.map(|set_page| SetPage(set_page, PhantomData))
     }
 }
-// SAFETY: It contains no references.
-unsafe impl Within<'_> for Option<SetPage> {}
+// SAFETY: The lifetime is that of the call.
+unsafe impl<'a> Within<'a> for Option<SetPage<'a>> {}
 
-impl SetPage {
-    /// Passes a page to the driver; `mr` must be the region of the call. Returns a negative errno
-    /// if the driver refuses.
+impl SetPage<'_> {
+    /// Passes a page to the driver. Returns a negative errno if the driver refuses.
     #[inline(always)]
     pub fn hand(&self, mr: &Alone<'_, Mr>, page: u64) -> c_int {
-        // SAFETY: It is the driver's function, called for the region of the call (type invariant).
+        // SAFETY: It is the driver's function, called during the call, whose only region is `mr`
+        // (type invariant).
         unsafe { (self.0)(mr.raw(), page) }
     }
 }
@@ -604,7 +608,7 @@ crate::c_struct! {
     pub struct QpEvent: bindings::ib_event;
     fields {
         /// The queue pair.
-        cell qp in element.qp: &Qp, set_qp;
+        cell qp in element.qp: &Qp;
         /// `enum ib_event_type`.
         cell kind at event: u32;
     }
@@ -693,11 +697,6 @@ impl Qp {
         self.call(true, event);
     }
 
-    /// Passes an event to the handler that drivers call.
-    pub fn pass_on(&self, event: &QpEvent) {
-        self.call(false, event);
-    }
-
     /// Calls the consumer's handler if `registered`, else the one that drivers call.
     #[inline]
     fn call(&self, registered: bool, event: &QpEvent) {
@@ -713,15 +712,16 @@ impl Qp {
         }
     }
 
-    /// Raises an event that the core detected, in the way a driver does.
+    /// Raises an event of this queue pair or handle, in the way a driver does.
     pub fn raise(&self, kind: u32) {
-        self.pass_on(&QpEvent(Opaque::new(bindings::ib_event {
+        let event = QpEvent(Opaque::new(bindings::ib_event {
             device: self.dev().raw(),
             element: bindings::ib_event__bindgen_ty_1 {
                 qp: ManuallyDrop::new(self.raw()),
             },
             event: kind,
-        })));
+        }));
+        self.call(false, &event);
     }
 
     /// Completes `srq_completion`, for which a drain waits: the last request of the shared receive
@@ -742,12 +742,6 @@ impl Qp {
             bindings::INIT_LIST_HEAD(&raw mut (*c).sig_mrs);
             bindings::init_completion(&raw mut (*c).srq_completion);
         }
-    }
-
-    /// Gives the completion counters of a queue pair back, after the driver has destroyed its part.
-    pub fn detach_comp_cntrs(&self) {
-        // SAFETY: `set_up` has initialised the table of counters, and nobody attaches one any more.
-        unsafe { bindings::rdma_helper_qp_detach_comp_cntrs(self.raw()) };
     }
 
     /// Restores the completion queues, which some drivers replace with their own.

@@ -4,7 +4,7 @@
 //!
 //! An XRC domain has its target queue pairs in an array, by number ([`Targets`]). Each target has a
 //! list of its handles: `ib_qp`s that are not known to the driver, one for each user that has
-//! opened it ([`Handles`]).
+//! opened it ([`Unlisted::list`]).
 //!
 //! Lock order: `tgt_qps_rwsem` of the domain, a semaphore, before `qp_open_list_lock` of the
 //! device, a spinlock taken with interrupts disabled. C header: `include/rdma/ib_verbs.h`.
@@ -23,6 +23,7 @@ use super::SoleOwner;
 use super::View;
 use crate::accounted;
 use crate::bindings;
+use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::ffi::c_ulong;
@@ -41,26 +42,6 @@ impl Xrcd {
         }
     }
 
-    /// Adds a target queue pair, which [`Closing::last`] removes. `used` is a use of this domain,
-    /// which is kept until then. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub fn insert(&self, qp: &Owned<Qp>, used: Use) -> Result {
-        // SAFETY: `set_up` initialised the array, which has its own lock.
-        to_result(unsafe {
-            bindings::xa_err(bindings::xa_store(
-                &raw mut (*self.raw()).tgt_qps,
-                qp.qp_num() as c_ulong,
-                qp.raw().cast(),
-                accounted::FLAGS,
-            ))
-        })?;
-        used.keep();
-        Ok(())
-    }
-
     /// Returns whether there are target queue pairs. For a domain that is no longer in use.
     pub fn has_targets(&self) -> bool {
         // SAFETY: An aligned word of a live object, read as a whole.
@@ -69,6 +50,99 @@ impl Xrcd {
                 .read_volatile()
                 .is_null()
         }
+    }
+}
+
+/// A queue pair that handles can open.
+///
+/// # Invariants
+///
+/// The list of its handles is initialised.
+#[derive(Clone, Copy)]
+pub struct Shared<'a>(&'a Qp);
+
+impl Deref for Shared<'_> {
+    type Target = Qp;
+
+    fn deref(&self) -> &Qp {
+        self.0
+    }
+}
+
+impl Shared<'_> {
+    /// Calls `f` for each handle, with the device's lock held: `f` must not sleep.
+    pub fn for_each(self, f: impl FnMut(&Qp)) {
+        Handles::lock(self).for_each(f);
+    }
+}
+
+/// A new queue pair that handles can open, not in its domain yet.
+///
+/// # Invariants
+///
+/// The list of its handles is initialised.
+#[must_use = "a queue pair that is dropped is leaked"]
+pub struct NewTarget(Owned<Qp>);
+
+impl NewTarget {
+    /// Prepares a new queue pair of the domain. `handler` is called with the queue pair as its
+    /// context.
+    pub fn new(mut qp: Owned<Qp>, xrcd: &Xrcd, handler: Handler) -> Self {
+        let c = qp.sole();
+        // SAFETY: Only its driver uses the queue pair (`Owned`), and reads these fields only while
+        // it creates it. `handler` takes a shared queue pair as its context (`Handler`).
+        unsafe {
+            (*c).event_handler = Some(handler.0);
+            (*c).qp_context = c.cast();
+            (*c).pd = core::ptr::null_mut();
+            (*c).send_cq = core::ptr::null_mut();
+            (*c).recv_cq = core::ptr::null_mut();
+            (*c).srq = core::ptr::null_mut();
+            (*c).xrcd = xrcd.into_c();
+            bindings::INIT_LIST_HEAD(&raw mut (*c).open_list);
+        }
+        // INVARIANT: Just initialised.
+        Self(qp)
+    }
+
+    /// Returns the queue pair, to be opened.
+    pub fn shared(&self) -> Shared<'_> {
+        // INVARIANT: The type invariant.
+        Shared(&self.0)
+    }
+
+    /// Adds the queue pair to its domain, which it keeps in use until [`Closing::last`] removes it.
+    /// May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, with the queue pair.
+    pub fn insert(self) -> Result<(), (Error, Owned<Qp>)> {
+        let Some(xrcd) = self.0.xrcd() else {
+            return Err((EINVAL, self.0));
+        };
+        let used = xrcd.usecnt().count();
+        // SAFETY: `Xrcd::set_up` initialised the array, which has its own lock.
+        let stored = to_result(unsafe {
+            bindings::xa_err(bindings::xa_store(
+                &raw mut (*xrcd.raw()).tgt_qps,
+                self.0.qp_num() as c_ulong,
+                self.0.raw().cast(),
+                accounted::FLAGS,
+            ))
+        });
+        match stored {
+            Ok(()) => {
+                used.keep();
+                Ok(())
+            }
+            Err(error) => Err((error, self.0)),
+        }
+    }
+
+    /// Returns a queue pair that no handle has open any more.
+    pub fn into_owned(self) -> Owned<Qp> {
+        self.0
     }
 }
 
@@ -87,13 +161,15 @@ impl<'a> Targets<'a> {
     }
 
     /// Returns the queue pair of this number, which is not removed while `self` exists.
-    pub fn find(&self, number: u32) -> Option<&Qp> {
+    pub fn find(&self, number: u32) -> Option<Shared<'_>> {
         // SAFETY: `Xrcd::set_up` initialised the array. Its queue pairs exist until they are
         // removed, which requires the semaphore for writing.
-        unsafe {
+        let qp: Option<&Qp> = unsafe {
             let entry = bindings::xa_load(&raw mut (*self.xrcd.raw()).tgt_qps, number as c_ulong);
             Option::from_c(entry.cast())
-        }
+        };
+        // INVARIANT: `NewTarget::insert` stored it.
+        qp.map(Shared)
     }
 }
 
@@ -109,17 +185,18 @@ impl Drop for Targets<'_> {
 ///
 /// # Invariants
 ///
-/// The semaphore of `xrcd` is held for writing. `real` is in the domain, so it exists: only
-/// [`last`](Self::last) removes it. The domain exists, because `real` holds a use of it.
+/// The semaphore of `xrcd` is held for writing. `real` exists: only [`last`](Self::last) removes it
+/// from the domain. The domain exists, because `real` holds a use of it.
 pub struct Closing {
     xrcd: NonNull<bindings::ib_xrcd>,
     real: NonNull<bindings::ib_qp>,
 }
 
 impl Closing {
-    /// Locks the domain of a handle's queue pair; `None` if it is in no domain. May sleep.
+    /// Locks the domain of a handle's queue pair; `None` if it is in no domain, or `handle` is no
+    /// handle. May sleep.
     pub fn of(handle: &Owned<Qp>) -> Option<Self> {
-        let real = handle.real();
+        let real = Some(handle.real()).filter(|_| handle.is_handle())?;
         let xrcd = real.xrcd()?;
         // SAFETY: `Xrcd::set_up` initialised the semaphore.
         unsafe { bindings::down_write(&raw mut (*xrcd.raw()).tgt_qps_rwsem) };
@@ -137,11 +214,13 @@ impl Closing {
         // uses has no handles, and from here on lookups do not find it.
         unsafe {
             let real = Qp::view(self.real.as_ptr());
-            if real.usecnt().is_used() {
+            let (xrcd, number) = (self.xrcd.as_ptr(), real.qp_num() as c_ulong);
+            let targets = &raw mut (*xrcd).tgt_qps;
+            // A queue pair that is not in the domain has another owner.
+            if real.usecnt().is_used() || bindings::xa_load(targets, number) != real.raw().cast() {
                 return None;
             }
-            let xrcd = self.xrcd.as_ptr();
-            bindings::xa_erase(&raw mut (*xrcd).tgt_qps, real.qp_num() as c_ulong);
+            bindings::xa_erase(targets, number);
             let used = Use::kept(Xrcd::view(xrcd).usecnt());
             Some((Owned::new(self.real), used))
         }
@@ -159,14 +238,14 @@ impl Drop for Closing {
 
 /// The handles of a shared queue pair, with the device's lock held. The lock is a spinlock taken
 /// with interrupts disabled, so nothing may sleep.
-pub struct Handles<'a> {
-    real: &'a Qp,
+struct Handles<'a> {
+    real: Shared<'a>,
     flags: usize,
 }
 
 impl<'a> Handles<'a> {
-    /// Takes the lock. `real` must be a queue pair that [`share`] was called for.
-    pub fn lock(real: &'a Qp) -> Self {
+    /// Takes the lock.
+    fn lock(real: Shared<'a>) -> Self {
         // SAFETY: The device outlives its queue pairs; its lock is initialised with it.
         let flags = unsafe {
             bindings::rdma_helper_spin_lock_irqsave(&raw mut (*real.dev().raw()).qp_open_list_lock)
@@ -174,30 +253,8 @@ impl<'a> Handles<'a> {
         Self { real, flags }
     }
 
-    /// Adds a handle that [`new_handle`] created for this queue pair. `used` is a use of the queue
-    /// pair, kept as long as the handle.
-    pub fn add(&mut self, handle: &Owned<Qp>, used: Use) {
-        used.keep();
-        // SAFETY: The handle is new, so it is in no list; the lock is held.
-        unsafe {
-            bindings::rdma_helper_qp_list_add(
-                &raw mut (*handle.raw()).open_list,
-                &raw mut (*self.real.raw()).open_list,
-            );
-        }
-    }
-
-    /// Removes a handle that was added, and returns the use that it held.
-    pub fn remove(&mut self, handle: &Owned<Qp>) -> Use {
-        // SAFETY: A handle is in the list since `add`, and holds a use; the lock is held.
-        unsafe {
-            bindings::rdma_helper_qp_list_del(&raw mut (*handle.raw()).open_list);
-            Use::kept(self.real.usecnt())
-        }
-    }
-
     /// Calls `f` for each handle, with the lock held.
-    pub fn for_each(&self, mut f: impl FnMut(&Qp)) {
+    fn for_each(&self, mut f: impl FnMut(&Qp)) {
         // SAFETY: The lock is held. The entries are the `open_list` fields of handles, which exist
         // until they are removed.
         unsafe {
@@ -224,55 +281,92 @@ impl Drop for Handles<'_> {
     }
 }
 
-/// Allocates a handle to a queue pair. Fields that `init` does not set are zero. May sleep.
+/// A handle that is not in the list of its queue pair: new, or closed.
 ///
-/// # Errors
+/// # Invariants
 ///
-/// `ENOMEM`.
-pub fn new_handle(real: &Qp, init: QpInit<'_>) -> Result<Owned<Qp>> {
-    let handle = KBox::into_raw(KBox::new(bindings::ib_qp::default(), accounted::GFP)?);
-    // SAFETY: The memory is newly allocated and has no other user.
-    unsafe {
-        init.fill(handle);
-        (*handle).real_qp = real.raw();
-        (*handle).qp_num = real.qp_num();
-        Ok(Owned::from_c(handle))
+/// [`new`](Self::new) allocated it. Its queue pair is shared.
+#[must_use = "a handle that is dropped is leaked"]
+pub struct Unlisted(Owned<Qp>);
+
+impl Deref for Unlisted {
+    type Target = Qp;
+
+    fn deref(&self) -> &Qp {
+        &self.0
     }
 }
 
-/// Frees a handle. No effect for a queue pair that is not a handle.
-pub fn free_handle(handle: Owned<Qp>) {
-    if handle.is_handle() {
-        // SAFETY: `new_handle` allocated it in a `KBox`; nobody else uses it (`Owned`).
-        drop(unsafe { KBox::from_raw(handle.ok()) });
+impl Unlisted {
+    /// Allocates a handle to a queue pair. Fields that `init` does not set are zero. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(real: Shared<'_>, init: QpInit<'_>) -> Result<Self> {
+        let handle = KBox::into_raw(KBox::new(bindings::ib_qp::default(), accounted::GFP)?);
+        // SAFETY: The memory is newly allocated and has no other user.
+        // INVARIANT: The handle is in no list.
+        unsafe {
+            init.fill(handle);
+            (*handle).real_qp = real.raw();
+            (*handle).qp_num = real.qp_num();
+            Ok(Self(Owned::from_c(handle)))
+        }
     }
-}
 
-/// Prepares a new queue pair for being opened by handles. `handler` is called with the queue pair
-/// as its context.
-pub fn share(qp: &mut Owned<Qp>, xrcd: &Xrcd, handler: Handler) {
-    let c = qp.sole();
-    // SAFETY: Only its driver uses the queue pair (`Owned`), and reads these fields only while it
-    // creates it. `handler` takes a queue pair as its context (`Handler`).
-    unsafe {
-        (*c).event_handler = Some(handler.0);
-        (*c).qp_context = c.cast();
-        (*c).pd = core::ptr::null_mut();
-        (*c).send_cq = core::ptr::null_mut();
-        (*c).recv_cq = core::ptr::null_mut();
-        (*c).srq = core::ptr::null_mut();
-        (*c).xrcd = xrcd.into_c();
-        bindings::INIT_LIST_HEAD(&raw mut (*c).open_list);
+    /// Takes a handle out of the list. Also returns the use of the queue pair that it held.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a queue pair that is not a handle.
+    pub fn of(handle: Owned<Qp>) -> Result<(Self, Use)> {
+        if !handle.is_handle() {
+            return Err(EINVAL);
+        }
+        // INVARIANT: The queue pair of a handle is shared (type invariant).
+        let handles = Handles::lock(Shared(handle.real()));
+        // SAFETY: A handle that has an owner is in the list and holds a use: only `list` returns
+        // one. The lock is held.
+        let used = unsafe {
+            bindings::rdma_helper_qp_list_del(&raw mut (*handle.raw()).open_list);
+            Use::kept(handles.real.usecnt())
+        };
+        drop(handles);
+        // INVARIANT: Just removed.
+        Ok((Self(handle), used))
+    }
+
+    /// Adds the handle to the list. From now on it keeps its queue pair in use.
+    pub fn list(self) -> Owned<Qp> {
+        // INVARIANT: The queue pair of a handle is shared (type invariant).
+        let handles = Handles::lock(Shared(self.0.real()));
+        handles.real.usecnt().count().keep();
+        // SAFETY: The handle is in no list (type invariant); the lock is held.
+        unsafe {
+            bindings::rdma_helper_qp_list_add(
+                &raw mut (*self.0.raw()).open_list,
+                &raw mut (*handles.real.raw()).open_list,
+            );
+        }
+        drop(handles);
+        self.0
+    }
+
+    /// Frees the handle.
+    pub fn free(self) {
+        // SAFETY: `new` allocated it in a `KBox` (type invariant); nobody else uses it (`Owned`).
+        drop(unsafe { KBox::from_raw(self.0.ok()) });
     }
 }
 
 /// Receiver of the events of a shared queue pair.
 pub trait Told {
     /// Handles an event of the queue pair `real`.
-    fn told(event: &QpEvent, real: &Qp);
+    fn told(event: &QpEvent, real: Shared<'_>);
 }
 
-/// An event handler for drivers, whose context is a queue pair.
+/// An event handler for drivers, whose context is a shared queue pair.
 pub struct Handler(unsafe extern "C" fn(*mut bindings::ib_event, *mut c_void));
 
 impl Handler {
@@ -286,9 +380,11 @@ impl Handler {
 ///
 /// # Safety
 ///
-/// For drivers only, as the event handler that [`share`] has set, with a queue pair as its context.
+/// For drivers only, as the event handler that [`NewTarget::new`] has set, with the queue pair as
+/// its context.
 unsafe extern "C" fn on_event<T: Told>(event: *mut bindings::ib_event, real: *mut c_void) {
     // SAFETY: The event and the queue pair exist during the call (contract of this function).
     let (event, real) = unsafe { (QpEvent::view(event), Qp::view(real.cast())) };
-    T::told(event, real);
+    // INVARIANT: `NewTarget::new` has initialised the list (contract of this function).
+    T::told(event, Shared(real));
 }

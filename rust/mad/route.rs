@@ -277,9 +277,13 @@ impl Route {
         unsafe { (*self.raw()).grh.sgid_attr.cast::<GidAttr>().as_ref() }
     }
 
-    /// Copies the vector, without a reference to the GID: for callers that use the copy while the
-    /// route exists, as consumers of `ib_cm_init_qp_attr` do.
-    pub fn copy_to(&self, to: &AhAttr) {
+    /// Copies the vector, without a reference to the GID of its own. A reference that was in `to`
+    /// is overwritten.
+    ///
+    /// # Safety
+    ///
+    /// The copy is used only while the route exists, and its reference to the GID is not dropped.
+    pub unsafe fn lend_to(&self, to: &AhAttr) {
         // SAFETY: Both are address vectors; this one does not change (type invariant), and the
         // other is used by the caller alone (`OfCall`).
         unsafe { ptr::copy(self.raw(), to.raw(), 1) };

@@ -32,9 +32,10 @@ use super::device::NetDevice;
 use crate::bindings;
 use crate::features::init_slot;
 use crate::module::Resident;
+use crate::slot::StaticSlot;
 
 /// Identifies one type of data. A static of the module that registers it, created by
-/// [`impl_pernet_slot!`](crate::impl_pernet_slot).
+/// [`static_slot!`](crate::static_slot).
 ///
 /// # Invariants
 ///
@@ -74,39 +75,6 @@ impl Default for PernetSlot {
     }
 }
 
-/// A type that has a [`PernetSlot`].
-///
-/// # Safety
-///
-/// `slot` must return the same slot at each call.
-pub unsafe trait HasPernetSlot {
-    /// Returns the slot.
-    fn slot() -> &'static PernetSlot;
-}
-
-/// Implements [`HasPernetSlot`](crate::net::pernet::HasPernetSlot). A generic type has one slot for
-/// all its instances, of which one at a time can be registered.
-///
-/// # Examples
-///
-/// ```ignore
-/// impl_pernet_slot!(impl for Socket);
-/// impl_pernet_slot!(impl{S: RxSink} for PernetState<S>);
-/// ```
-#[macro_export]
-macro_rules! impl_pernet_slot {
-    (impl$({$($generics:tt)*})? for $self:ty) => {
-        // SAFETY: The slot is a static.
-        unsafe impl$(<$($generics)*>)? $crate::net::pernet::HasPernetSlot for $self {
-            fn slot() -> &'static $crate::net::PernetSlot {
-                static SLOT: $crate::net::PernetSlot = $crate::net::PernetSlot::new();
-                &SLOT
-            }
-        }
-    };
-}
-pub use crate::impl_pernet_slot;
-
 /// When the data of a namespace that is being removed is dropped: [`BeforeDevices`] or
 /// [`AfterDevices`].
 pub trait DropOrder: order::Sealed {
@@ -135,7 +103,7 @@ mod order {
 }
 
 /// Data of a namespace.
-pub trait PernetData: HasPernetSlot + Sized + Send + Sync + 'static {
+pub trait PernetData: StaticSlot<PernetSlot> + Sized + Send + Sync + 'static {
     /// When the data of a namespace that is being removed is dropped.
     type Dropped: DropOrder;
 

@@ -25,6 +25,7 @@ use super::adapter::Adapter;
 use super::Provider;
 use crate::bindings;
 use crate::edge::device::Device as Fields;
+use crate::edge::View;
 use crate::edge::Writer;
 use crate::features::init_slot;
 use crate::link::LinkOps;
@@ -204,8 +205,14 @@ pub enum PortEvent {
 pub struct Live<'a, P: Provider>(&'a Device<P>);
 
 impl<P: Provider> Live<'_, P> {
-    /// Notifies the core and all listeners of an event of a port. Any context.
+    /// Notifies the core and all listeners of an event of a port. Without effect, but for a
+    /// warning, if there is no such port: listeners use the number unchecked. Any context.
     pub fn port_event(&self, port: u32, kind: PortEvent) {
+        // SAFETY: The device is valid and registered (type invariant).
+        let fields = unsafe { Fields::view(self.0.as_raw()) };
+        if kernel::warn_on!(!fields.has_port(port)) {
+            return;
+        }
         let event = bindings::ib_event {
             device: self.0.as_raw(),
             element: bindings::ib_event__bindgen_ty_1 {
@@ -321,7 +328,7 @@ unsafe impl<P: Provider> Writer for Unregistered<P> {
 }
 
 impl<P: Provider> Unregistered<P> {
-    /// Allocates a device with one port in the initial network namespace. May sleep. `resident` is
+    /// Allocates a device in the initial network namespace. May sleep. `resident` is
     /// [`resident!()`](crate::resident).
     ///
     /// # Errors
@@ -374,7 +381,7 @@ impl<P: Provider> Unregistered<P> {
             bindings::ib_set_device_ops(dev, Adapter::<P>::OPS);
             (*dev).ops.owner = module.as_ptr().cast();
             (*dev).node_type = P::NODE_TYPE;
-            (*dev).phys_port_cnt = 1;
+            (*dev).phys_port_cnt = P::PORTS;
             (*dev).num_comp_vectors = 1;
             (*dev).uverbs_cmd_mask |= P::UVERBS_CMDS;
             write_desc(dev, P::NODE_DESC.to_bytes());
@@ -396,11 +403,6 @@ impl<P: Provider> Unregistered<P> {
     /// Sets the GUID of the node, in network order.
     pub fn set_node_guid(&mut self, guid: [u8; 8]) {
         Fields::set_node_guid(self, u64::from_ne_bytes(guid));
-    }
-
-    /// Sets the number of ports.
-    pub fn set_ports(&mut self, ports: u32) {
-        Fields::set_phys_port_cnt(self, ports);
     }
 
     /// Sets the number of completion vectors.

@@ -10,6 +10,7 @@ use super::group::GroupRef;
 use super::page::errno;
 use crate::bindings;
 use crate::edge::View;
+use crate::module::Resident;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::prelude::*;
@@ -60,6 +61,8 @@ pub struct Directory<K: Kind> {
     kobj: Opaque<bindings::kobject>,
     #[pin]
     data: K,
+    /// `None` only in `release`.
+    resident: Option<Resident>,
 }
 
 // SAFETY: `repr(C)`, and begins with the structure.
@@ -101,7 +104,8 @@ impl<K: Kind> Directory<K> {
         get_ownership: None,
     };
 
-    /// Creates a directory, not yet added to sysfs. May sleep.
+    /// Creates a directory, not yet added to sysfs. May sleep. `resident` is
+    /// [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
@@ -110,11 +114,12 @@ impl<K: Kind> Directory<K> {
         clippy::new_ret_no_self,
         reason = "what is new may be added, which the type says"
     )]
-    pub fn new(data: impl PinInit<K, Error>) -> Result<Fresh<K>> {
+    pub fn new(resident: Resident, data: impl PinInit<K, Error>) -> Result<Fresh<K>> {
         let new = KBox::pin_init(
             try_pin_init!(Self {
                 kobj: Opaque::zeroed(),
                 data <- data,
+                resident: Some(resident),
             }? Error),
             GFP_KERNEL,
         )?;
@@ -148,8 +153,14 @@ impl<K: Kind> Directory<K> {
     /// For C only, as `release` of the type `TYPE`.
     unsafe extern "C" fn release(kobj: *mut bindings::kobject) {
         // SAFETY: C calls this with the last reference to a kobject of `TYPE`, which `new`
-        // allocated in a box.
-        drop(unsafe { KBox::from_raw(kobj.cast::<Self>()) });
+        // allocated in a box. The data is not moved out of it.
+        let mut this = unsafe { KBox::from_raw(kobj.cast::<Self>()) };
+        let resident = this.resident.take();
+        drop(this);
+        // Everything else is dropped before the module may be unloaded.
+        if let Some(resident) = resident {
+            resident.end_at_return();
+        }
     }
 
     /// # Safety

@@ -40,7 +40,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let closing = QueueOptions::unbound().create(NAME)?;
+        let closing = QueueOptions::unbound().create(NAME, rdma::resident!())?;
         let service = pin_init!(Self {
             devices <- new_mutex!(KVec::new(), "Service::devices"),
             peers <- new_mutex!(KVec::new(), "Service::peers"),
@@ -107,15 +107,11 @@ impl Service {
     }
 }
 
-static CLIENT: ClientSlot<Service> = ClientSlot::new();
+rdma::static_slot!(impl for Service: ClientSlot<Service>);
 
 impl Client for Service {
     type Data = Arc<Pd>;
     const NAME: &'static CStr = NAME;
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &CLIENT
-    }
 
     fn add(&self, device: DeviceRef) -> Result<Arc<Pd>> {
         let pd = Pd::new(&device, NAME)?;

@@ -730,7 +730,7 @@ impl ApiObjects {
             if !lasting {
                 // SAFETY: The description exists as long as this.
                 let object = unsafe { ApiObject::view(object.as_ptr()) };
-                object.set_type_attrs(ptr::null());
+                object.clear_type_attrs();
             }
         }
     }

@@ -297,7 +297,8 @@ impl<'c, K: Kind> New<'c, K> {
 impl<'c, K: Object> New<'c, K> {
     /// The object was made, and is the handle's now. See [`ready`](Self::ready).
     pub(crate) fn made(self, object: Owned<K::Of>) -> &'c Handle<K> {
-        (**self.handle).set_object(object.into_raw().as_ptr().cast());
+        // SAFETY: An object of the type of the handle, `K`, which is given to it.
+        unsafe { (**self.handle).set_object(object.into_raw().as_ptr().cast()) };
         self.ready()
     }
 }
@@ -432,7 +433,8 @@ impl<'c, K: Kind> Exclusive<'c, K> {
         K: Object,
     {
         let old = core::mem::ManuallyDrop::new(self);
-        (**new.handle).set_object(object.into_raw().as_ptr().cast());
+        // SAFETY: As in `made`: an object of the type of the handle, which is given to it.
+        unsafe { (**new.handle).set_object(object.into_raw().as_ptr().cast()) };
         // SAFETY: The old handle is locked exclusively, the new one was begun in this call.
         unsafe {
             bindings::rdma_assign_uobject(old.handle.raw(), new.handle.raw(), new.call.raw());

@@ -69,7 +69,7 @@ fn destroy(handle: &Uobject, reason: Reason, call: &Call) -> Result {
     handle.assert_locked(Access::Write);
     if !handle.object().is_null() {
         object(handle, reason, call)?;
-        handle.set_object(ptr::null_mut());
+        handle.clear_object();
     }
     handle.clear_context();
     let shown = if reason == Reason::DESTROY {
@@ -164,7 +164,7 @@ fn all(file: &UFile, reason: Reason) -> Result {
             // No command runs, so nobody uses it.
             kernel::warn_on!(handle.try_lock(Access::Write).is_err());
             if forget {
-                handle.set_object(ptr::null_mut());
+                handle.clear_object();
             }
             match destroy(&handle, reason, call) {
                 Ok(()) => outcome = Ok(()),

@@ -42,6 +42,7 @@ use crate::proto::gid_table;
 use crate::proto::gid_table::Ndev;
 use rdma::bindings;
 use rdma::edge::object::Owned;
+use rdma::edge::verbs::AhAttr;
 use rdma::edge::verbs::GidAttr;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
@@ -286,6 +287,13 @@ impl GidRef {
     /// Takes a reference to the entry of an attribute. Any context.
     pub(crate) fn hold(attr: &GidAttr) -> Self {
         Self::new(Entry::of(attr))
+    }
+
+    /// Takes a reference to the local GID of an address vector, if the vector has one. Any context.
+    pub(crate) fn of_vector(attr: &AhAttr) -> Option<Self> {
+        // SAFETY: Only this thread uses the vector (`OfCall`), and it takes its own reference
+        // before anything else.
+        unsafe { attr.sgid_attr().get() }.map(Self::hold)
     }
 
     /// Takes over a reference that a field or C owned.

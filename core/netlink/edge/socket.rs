@@ -17,6 +17,7 @@ use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
+use rdma::net::PernetSlot;
 
 /// Type of the function that handles received buffers.
 type Input = unsafe extern "C" fn(*mut bindings::sk_buff);
@@ -33,7 +34,7 @@ unsafe impl Send for Socket {}
 // SAFETY: See `Send`.
 unsafe impl Sync for Socket {}
 
-rdma::impl_pernet_slot!(impl for Socket);
+rdma::static_slot!(impl for Socket: PernetSlot);
 
 rdma::callback! {
     /// `input` function of the sockets.

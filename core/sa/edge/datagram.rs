@@ -120,7 +120,7 @@ impl Drop for AgentAh {
 pub(in crate::sa) struct Buffer {
     // Dropped before the send, which keeps the agent registered.
     _manager: Arc<Manager>,
-    send: Arc<client::Send>,
+    send: Arc<client::SendRequest>,
 }
 
 impl Buffer {

@@ -523,7 +523,7 @@ mod tests {
 
         let gone = Arc::new(Atomic::new(0i32), GFP_KERNEL)?;
         let told = gone.clone();
-        let queue = QueueOptions::unbound().create(c"rxe_kunit_memory")?;
+        let queue = QueueOptions::unbound().create(c"rxe_kunit_memory", rdma::resident!())?;
         let work = KBox::pin_init(
             pin_init!(Deregister {
                 work <- new_work!("Deregister::work"),

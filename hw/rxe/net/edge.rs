@@ -32,6 +32,7 @@ use rdma::net::Net;
 use rdma::net::NetDevice;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
+use rdma::net::PernetSlot;
 use rdma::net::Route;
 use rdma::net::Skb;
 use rdma::net::TunnelReceiver;
@@ -261,7 +262,7 @@ impl<S: RxSink> PernetState<S> {
     }
 }
 
-rdma::impl_pernet_slot!(impl{S: RxSink} for PernetState<S>);
+rdma::static_slot!(impl{S: RxSink} for PernetState<S>: PernetSlot);
 
 impl<S: RxSink> PernetData for PernetState<S> {
     type Dropped = AfterDevices;

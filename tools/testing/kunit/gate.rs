@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn wait_outlasts_every_user() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_gate")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_gate", rdma::resident!())?;
         for _ in 0..20 {
             let object = Guarded::new()?;
             for _ in 0..4 {
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn an_owner_waits_for_users_without_a_reference() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_owner")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_owner", rdma::resident!())?;
         for value in 0..20 {
             let (owner, gone) = owned(value)?;
             let entered = owner.share().enter().ok_or(EINVAL)?;

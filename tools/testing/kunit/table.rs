@@ -294,7 +294,7 @@ mod tests {
         let wrong = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let found = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let table = table()?;
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_table")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_table", rdma::resident!())?;
         for _ in 0..2 {
             let (table, stop) = (table.clone(), stop.clone());
             let (done, wrong, found) = (done.clone(), wrong.clone(), found.clone());

@@ -171,7 +171,7 @@ mod tests {
     /// Somebody arms all the time while the timer is shut down.
     #[test]
     fn shutdown_races_with_arming() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_timer")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_timer", rdma::resident!())?;
         for round in 0..50 {
             let clock = Clock::new()?;
             let stopped = Arc::new(Atomic::new(0), GFP_KERNEL)?;

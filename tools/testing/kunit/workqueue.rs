@@ -122,25 +122,34 @@ mod tests {
     #[test]
     fn every_kind_of_queue_runs_work() -> Result {
         let kinds = [
-            (QueueOptions::per_cpu().create(c"rdma_kunit_cpu")?, 0),
+            (
+                QueueOptions::per_cpu().create(c"rdma_kunit_cpu", rdma::resident!())?,
+                0,
+            ),
             (
                 QueueOptions::per_cpu()
                     .high_priority()
-                    .create(c"rdma_kunit_hi")?,
+                    .create(c"rdma_kunit_hi", rdma::resident!())?,
                 0,
             ),
             (
                 QueueOptions::unbound()
                     .mem_reclaim()
-                    .create(c"rdma_kunit_unb")?,
+                    .create(c"rdma_kunit_unb", rdma::resident!())?,
                 0,
             ),
-            (QueueOptions::ordered().create(c"rdma_kunit_ord")?, 0),
-            (QueueOptions::bh().create(c"rdma_kunit_bh")?, 1),
+            (
+                QueueOptions::ordered().create(c"rdma_kunit_ord", rdma::resident!())?,
+                0,
+            ),
+            (
+                QueueOptions::bh().create(c"rdma_kunit_bh", rdma::resident!())?,
+                1,
+            ),
             (
                 QueueOptions::bh()
                     .high_priority()
-                    .create(c"rdma_kunit_bhhi")?,
+                    .create(c"rdma_kunit_bhhi", rdma::resident!())?,
                 1,
             ),
         ];
@@ -160,7 +169,7 @@ mod tests {
 
     #[test]
     fn dropping_a_queue_finishes_its_work() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_drop")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_drop", rdma::resident!())?;
         let job = Job::new(true)?;
         assert!(queue.enqueue::<_, 0>(job.clone()).is_ok());
         drop(queue);
@@ -170,7 +179,7 @@ mod tests {
 
     #[test]
     fn flush_waits_for_one_item() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_flush")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_flush", rdma::resident!())?;
         let job = Job::new(true)?;
         assert!(!workqueue::flush::<Job, 0>(&job));
         assert!(queue.enqueue::<_, 0>(job.clone()).is_ok());
@@ -183,7 +192,7 @@ mod tests {
     #[test]
     fn cancel_gives_the_reference_back() -> Result {
         // Behind a slow job on an ordered queue, the second cannot have started.
-        let queue = QueueOptions::ordered().create(c"rdma_kunit_cancel")?;
+        let queue = QueueOptions::ordered().create(c"rdma_kunit_cancel", rdma::resident!())?;
         let slow = Job::new(true)?;
         let job = Job::new(false)?;
         assert!(queue.enqueue::<_, 0>(slow.clone()).is_ok());
@@ -206,7 +215,7 @@ mod tests {
 
     #[test]
     fn disabled_work_is_refused() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_dis")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_dis", rdma::resident!())?;
         let job = Job::new(false)?;
         assert!(workqueue::disable::<Job, 0>(&job).is_none());
         assert!(queue.enqueue::<_, 0>(job.clone()).is_err());
@@ -218,7 +227,7 @@ mod tests {
 
     #[test]
     fn delayed_work_can_be_cancelled() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_later")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_later", rdma::resident!())?;
         let job = Late::new(&queue)?;
         let long = kernel::time::msecs_to_jiffies(600_000);
         assert!(workqueue::enqueue_delayed::<Late, 0>(job.clone(), long).is_ok());
@@ -242,7 +251,7 @@ mod tests {
     /// A queue whose owner goes waits for work that is still a timer.
     #[test]
     fn dropping_a_queue_waits_for_delayed_work() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_wait")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_wait", rdma::resident!())?;
         let job = Late::new(&queue)?;
         let soon = kernel::time::msecs_to_jiffies(100);
         let before = Instant::<Monotonic>::now();
@@ -255,7 +264,7 @@ mod tests {
     /// A queue is not destroyed under work that waits for longer than its owner can.
     #[test]
     fn delayed_work_keeps_its_queue() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_keep")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_keep", rdma::resident!())?;
         let job = Late::new(&queue)?;
         let late = kernel::time::msecs_to_jiffies(10_000);
         assert!(workqueue::enqueue_delayed::<Late, 0>(job.clone(), late).is_ok());

@@ -92,7 +92,8 @@ impl Domain {
         // SAFETY: The domain exists: type invariant.
         let domain = unsafe { verbs::Xrcd::view(self.0.as_ptr()) };
         domain.usecnt().count().keep();
-        (**new.handle()).set_object(self.0.as_ptr().cast());
+        // SAFETY: An XRC domain, for a new handle of that type, which has the use just counted.
+        unsafe { (**new.handle()).set_object(self.0.as_ptr().cast()) };
         new.ready()
     }
 }

@@ -114,7 +114,8 @@ impl FileRef {
 
     /// Gives the reference to a handle that is being created.
     pub(crate) fn keep_for(self, handle: &HandleRef) {
-        handle.set_object(self.0.as_ptr().cast());
+        // SAFETY: Handles of files have a file as their object, whose reference this gives to it.
+        unsafe { handle.set_object(self.0.as_ptr().cast()) };
         self.keep();
     }
 

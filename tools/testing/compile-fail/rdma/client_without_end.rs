@@ -30,15 +30,11 @@ type LocalModule = Plain;
 /// Is notified of devices.
 pub struct Hears;
 
-static SLOT: ClientSlot<Hears> = ClientSlot::new();
+rdma::static_slot!(impl for Hears: ClientSlot<Hears>);
 
 impl Client for Hears {
     type Data = ();
     const NAME: &'static CStr = c"hears";
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &SLOT
-    }
 
     fn add(&self, _device: DeviceRef) -> Result<()> {
         Ok(())

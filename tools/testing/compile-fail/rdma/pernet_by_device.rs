@@ -10,6 +10,7 @@ use rdma::net::Net;
 use rdma::net::NetDevice;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
+use rdma::net::PernetSlot;
 use rdma::sync::rcu;
 
 #[cfg(not(wrong))]
@@ -20,7 +21,7 @@ type Order = rdma::net::pernet::BeforeDevices;
 /// Some data.
 pub struct Data(u32);
 
-rdma::impl_pernet_slot!(impl for Data);
+rdma::static_slot!(impl for Data: PernetSlot);
 
 impl PernetData for Data {
     type Dropped = Order;

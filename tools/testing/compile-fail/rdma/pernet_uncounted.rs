@@ -12,11 +12,12 @@ use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
+use rdma::net::PernetSlot;
 
 /// Some data.
 pub struct Data(u32);
 
-rdma::impl_pernet_slot!(impl for Data);
+rdma::static_slot!(impl for Data: PernetSlot);
 
 impl PernetData for Data {
     type Dropped = AfterDevices;

@@ -229,7 +229,7 @@ mod tests {
     /// Whoever comes second finds nothing to do, and the device is given back once.
     #[test]
     fn unregistered_by_several() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_contexts")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_contexts", rdma::resident!())?;
         for round in 1..=50 {
             if round == 1 {
                 GIVEN_BACK.store(0, Release);
@@ -251,7 +251,7 @@ mod tests {
     /// goes as that it came.
     #[test]
     fn clients_race_with_devices() -> Result {
-        let queue = QueueOptions::unbound().create(c"rdma_kunit_contexts")?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_contexts", rdma::resident!())?;
         DONE.store(0, Release);
         // SAFETY: It is a safe function.
         unsafe { start(&queue, come_and_go, 0)? };

@@ -23,7 +23,7 @@ use rdma_core_engines::proto::mad::send::End;
 use rdma_core_engines::proto::mad::send::Flow;
 use rdma_core_engines::proto::mad::send::Home;
 use rdma_core_engines::proto::mad::send::Order;
-use rdma_core_engines::proto::mad::send::Send;
+use rdma_core_engines::proto::mad::send::SendState;
 use rdma_core_engines::proto::mad::send::State;
 use rdma_core_engines::proto::mad::smi::Form;
 use rdma_core_engines::proto::mad::smi::Next;
@@ -421,7 +421,7 @@ fn transfers() {
         let window = 1 + rng.below(80) as u32;
         let loss = 3 + rng.below(20);
         let mut flow = Flow::default();
-        let mut send = Send::new(Sender::new(&layout));
+        let mut send = SendState::new(Sender::new(&layout));
         let order = Order {
             timeout: 0,
             retries: 50,
@@ -627,7 +627,8 @@ fn lives() {
         let mut rng = Rng::new(seed);
         let limit = rng.below(5) as u32;
         let mut flow = Flow::with_limit(limit);
-        let mut sends: Vec<(Send, bool)> = (0..8).map(|_| (Send::new(None), false)).collect();
+        let mut sends: Vec<(SendState, bool)> =
+            (0..8).map(|_| (SendState::new(None), false)).collect();
         // What the queue pair has, and the backlog in order.
         let mut with_qp: Vec<usize> = Vec::new();
         let mut backlog: Vec<usize> = Vec::new();
@@ -767,7 +768,7 @@ fn is_after(a: u64, b: u64) -> bool {
     rdma_core_engines::proto::mad::send::is_after(a, b)
 }
 
-fn apply(i: usize, todo: Do, sends: &mut [(Send, bool)], with_qp: &mut Vec<usize>) {
+fn apply(i: usize, todo: Do, sends: &mut [(SendState, bool)], with_qp: &mut Vec<usize>) {
     match todo {
         Do::Nothing => {}
         Do::Post => with_qp.push(i),

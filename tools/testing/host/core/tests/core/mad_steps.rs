@@ -16,7 +16,7 @@ use rdma_core_engines::proto::mad::send::End;
 use rdma_core_engines::proto::mad::send::Flow;
 use rdma_core_engines::proto::mad::send::Home;
 use rdma_core_engines::proto::mad::send::Order;
-use rdma_core_engines::proto::mad::send::Send;
+use rdma_core_engines::proto::mad::send::SendState;
 use rdma_core_engines::proto::mad::send::State;
 use rdma_core_engines::proto::mad::wire;
 use rdma_core_engines::proto::mad::wire::Layout;
@@ -32,14 +32,14 @@ const fn order(timeout: u64, retries: u32) -> Order {
 }
 
 /// Posts a send without a transfer.
-fn post(send: &mut Send, order: Order, queued: bool, flow: &mut Flow) -> Do {
+fn post(send: &mut SendState, order: Order, queued: bool, flow: &mut Flow) -> Do {
     send.post(order, queued, 1, MOST, flow).expect("idle")
 }
 
 #[test]
 fn a_flow_has_room_up_to_its_limit() {
     let mut flow = Flow::with_limit(2);
-    let mut sends: Vec<Send> = (0..4).map(|_| Send::new(None)).collect();
+    let mut sends: Vec<SendState> = (0..4).map(|_| SendState::new(None)).collect();
     assert!(flow.has_room());
     assert_eq!(flow.out(), 0);
     assert_eq!(post(&mut sends[0], order(0, 0), false, &mut flow), Do::Post);
@@ -80,7 +80,7 @@ fn a_flow_without_a_limit_always_has_room() {
     let mut flow = Flow::with_limit(0);
     for n in 0..100 {
         assert!(flow.has_room());
-        let mut send = Send::new(None);
+        let mut send = SendState::new(None);
         assert_eq!(post(&mut send, order(0, 0), true, &mut flow), Do::Post);
         assert_eq!(flow.out(), n + 1);
     }
@@ -91,7 +91,7 @@ fn a_flow_without_a_limit_always_has_room() {
 #[test]
 fn a_send_waits_and_is_sent_again() {
     let mut flow = Flow::with_limit(0);
-    let mut send = Send::new(None);
+    let mut send = SendState::new(None);
     assert_eq!(post(&mut send, order(50, 2), false, &mut flow), Do::Post);
     assert_eq!((send.patience(), send.retries()), (50, (2, 2)));
     assert!(send.awaits());
@@ -115,7 +115,7 @@ fn a_send_waits_and_is_sent_again() {
 #[test]
 fn a_retry_waits_behind_the_backlog_and_still_awaits_its_answer() {
     let mut flow = Flow::with_limit(1);
-    let mut send = Send::new(None);
+    let mut send = SendState::new(None);
     assert_eq!(post(&mut send, order(50, 1), false, &mut flow), Do::Post);
     assert_eq!(send.completed(true, 0, MOST, &mut flow), Do::Nothing);
     assert_eq!(send.expired(true, MOST, &mut flow), Do::Nothing);
@@ -123,8 +123,8 @@ fn a_retry_waits_behind_the_backlog_and_still_awaits_its_answer() {
     assert!(send.awaits());
     assert_eq!(send.end(End::Success, &mut flow), Do::Finish(End::Success));
     // One that was never sent awaits nothing.
-    let mut first = Send::new(None);
-    let mut second = Send::new(None);
+    let mut first = SendState::new(None);
+    let mut second = SendState::new(None);
     assert_eq!(post(&mut first, order(50, 1), false, &mut flow), Do::Post);
     assert_eq!(
         post(&mut second, order(50, 1), false, &mut flow),
@@ -139,7 +139,7 @@ fn a_retry_waits_behind_the_backlog_and_still_awaits_its_answer() {
 fn a_cancelled_send_is_flushed() {
     let mut flow = Flow::with_limit(0);
     // With the queue pair: when it is completed.
-    let mut send = Send::new(None);
+    let mut send = SendState::new(None);
     assert_eq!(post(&mut send, order(50, 1), false, &mut flow), Do::Post);
     assert!(send.modify(0, 7, &mut flow));
     assert_eq!(send.state(), State::Revoked);
@@ -172,7 +172,7 @@ fn a_cancelled_send_is_flushed() {
 #[test]
 fn an_answer_before_the_completion_ends_with_it() {
     let mut flow = Flow::with_limit(0);
-    let mut send = Send::new(None);
+    let mut send = SendState::new(None);
     for (end, told) in [
         (End::Success, End::AsCompleted),
         (End::TimedOut, End::TimedOut),
@@ -218,7 +218,7 @@ fn only_an_active_header_of_data_is_data() {
 
 #[test]
 fn one_that_was_never_posted_waits_for_nothing() {
-    let send = Send::new(None);
+    let send = SendState::new(None);
     assert_eq!((send.patience(), send.deadline()), (0, 0));
     assert_eq!((send.retries(), send.retries_made()), ((0, 0), 0));
     assert!(!send.is_counted() && !send.awaits());
@@ -238,7 +238,7 @@ fn the_first_segment_again_is_no_reason_to_repeat_what_was_never_said() {
 fn the_answer_to_a_transfer_is_due_from_its_last_acknowledgement_on() {
     let layout = Layout::new(256, 56, 500, true).expect("fits");
     let mut flow = Flow::with_limit(0);
-    let mut send = Send::new(Sender::new(&layout));
+    let mut send = SendState::new(Sender::new(&layout));
     let segments = u32::try_from(layout.segments).expect("few");
     let todo = send.post(order(50, 3), false, segments, MOST, &mut flow);
     assert!(matches!(todo, Ok(Do::PostSegment(s)) if s.number == 1));
@@ -274,7 +274,7 @@ fn a_transfer_goes_on_when_it_waits_and_the_window_opens() {
     assert!(single.is_some_and(|sender| !sender.is_done() && sender.may_send()));
 
     let mut flow = Flow::with_limit(0);
-    let mut send = Send::new(Some(fresh));
+    let mut send = SendState::new(Some(fresh));
     let todo = send.post(order(50, 3), false, 1, MOST, &mut flow);
     assert!(matches!(todo, Ok(Do::PostSegment(s)) if s.number == 1));
     assert_eq!(send.completed(true, 0, MOST, &mut flow), Do::Nothing);
@@ -289,7 +289,7 @@ fn a_transfer_goes_on_when_it_waits_and_the_window_opens() {
 fn a_send_without_timeout_awaits_no_response() {
     let mut flow = Flow::with_limit(0);
     for (timeout, awaits) in [(0, false), (1, true)] {
-        let mut send = Send::new(None);
+        let mut send = SendState::new(None);
         assert_eq!(
             post(&mut send, order(timeout, 0), false, &mut flow),
             Do::Post
@@ -309,7 +309,7 @@ fn a_send_without_timeout_awaits_no_response() {
 #[test]
 fn a_new_time_holds_for_the_retries_too() {
     let mut flow = Flow::with_limit(0);
-    let mut send = Send::new(None);
+    let mut send = SendState::new(None);
     assert_eq!(post(&mut send, order(50, 2), false, &mut flow), Do::Post);
     assert_eq!(send.completed(true, 1000, MOST, &mut flow), Do::Nothing);
     assert!(send.modify(80, 1010, &mut flow));
