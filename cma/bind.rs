@@ -99,18 +99,18 @@ fn try_bind(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result
 /// Attaches an ID to the device of its local address.
 fn acquire(id: &Arc<Id>) -> Result {
     check_space(id)?;
-    for device in &device::all()? {
-        let node = id.look(|inner| inner.options.node);
+    let node = id.look(|inner| inner.options.node);
+    let found = device::find_map(|device| {
         if !node.allows(device.view().node_type()) {
-            continue;
+            return None;
         }
-        for port in device.ports() {
-            if let Ok(gid) = validate(id, device, port, device.gid_type(port)) {
-                return device::attach(id, device, port, Some(gid));
-            }
-        }
-    }
-    Err(ENODEV)
+        device.ports().find_map(|port| {
+            let gid = validate(id, device, port, device.gid_type(port)).ok()?;
+            Some((device.clone(), port, gid))
+        })
+    });
+    let (device, port, gid) = found.ok_or(ENODEV)?;
+    device::attach(id, &device, port, Some(gid))
 }
 
 /// Groups of IPoIB need its network devices.
@@ -122,7 +122,7 @@ pub(crate) fn check_space(id: &Id) -> Result {
     Ok(())
 }
 
-/// Returns the GID of an ID's local address, if the port has it.
+/// Returns the GID of an ID's local address, if the port has it. Does not sleep.
 ///
 /// # Errors
 ///
@@ -130,8 +130,7 @@ pub(crate) fn check_space(id: &Id) -> Result {
 pub(crate) fn validate(id: &Id, device: &CmaDevice, port: u32, gid_type: GidType) -> Result<Gid> {
     let view = device.view();
     let caps = caps(view, port);
-    let link = id.link();
-    let dev_type = link.dev_type;
+    let dev_type = id.dev_type();
     if !may_access(view, id) || (dev_type == INFINIBAND) != caps.ib() {
         return Err(ENODEV);
     }
@@ -149,7 +148,7 @@ pub(crate) fn validate(id: &Id, device: &CmaDevice, port: u32, gid_type: GidType
     }
     let gid = match source.gid() {
         Some(gid) if caps.roce() => gid,
-        _ => link.sgid(),
+        _ => id.link().sgid(),
     };
     let gid_type = if rxe { gid_type } else { GidType::Ib };
     Gid::find(device.device(), port, gid, gid_type, None)

@@ -15,7 +15,10 @@ use rdma::client::Name;
 use rdma::sysfs::Page;
 
 fn find(name: &Name) -> Result<Arc<CmaDevice>> {
-    device::find(|device| Name::of(device.device().view()) == *name).ok_or(ENODEV)
+    let named = |device: &Arc<CmaDevice>| {
+        (Name::of(device.device().view()) == *name).then(|| device.clone())
+    };
+    device::find_map(named).ok_or(ENODEV)
 }
 
 /// The number of ports of a device.

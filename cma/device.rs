@@ -5,8 +5,8 @@
 //! An attached ID has a reference to its device, so that the device's removal waits for it: each
 //! consumer is told, and destroys its IDs.
 //!
-//! Locks: `DEVICES` is held to change or copy its lists, `CmaDevice::ids` to change or copy that
-//! map. Nothing is called under them.
+//! Locks: `DEVICES` is held to change, copy or search its lists, `CmaDevice::ids` to change or walk
+//! that list. Nothing that sleeps is called under them.
 
 use crate::deliver;
 use crate::edge::core::caps;
@@ -19,8 +19,8 @@ use crate::edge::id::Kind;
 use crate::edge::trace;
 use crate::listen;
 use crate::proto::route::GidType;
+use kernel::list::ListArc;
 use kernel::prelude::*;
-use kernel::rbtree::RBTree;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
@@ -28,6 +28,7 @@ use kernel::sync::Mutex;
 use rdma::client::DeviceRef;
 use rdma::edge::device::Device;
 use rdma::kvec;
+use rdma::list::TaggedList;
 
 /// A device, from when it is added.
 #[pin_data]
@@ -66,9 +67,9 @@ impl Settings {
     }
 }
 
-/// IDs by their addresses.
+/// Attached IDs.
 struct Ids {
-    ids: RBTree<usize, Arc<Id>>,
+    ids: TaggedList<Id>,
     /// The device is being removed: no further ones.
     closed: bool,
 }
@@ -81,8 +82,6 @@ pub(crate) struct Attached {
     pub(crate) port: u32,
     /// What the port can do, which does not change.
     pub(crate) caps: Caps,
-    /// The GID of the local address.
-    pub(crate) gid: Option<Arc<Gid>>,
     /// The GID type of connections.
     pub(crate) gid_type: GidType,
 }
@@ -123,11 +122,10 @@ pub(crate) fn all() -> Result<KVec<Arc<CmaDevice>>> {
     copy(&DEVICES.lock().devices)
 }
 
-/// The first device that `is` says yes to. It is called under the lock of the lists.
-#[cfg(CONFIG_CONFIGFS_FS)]
-pub(crate) fn find(is: impl Fn(&CmaDevice) -> bool) -> Option<Arc<CmaDevice>> {
-    let lists = DEVICES.lock();
-    lists.devices.iter().find(|device| is(device)).cloned()
+/// What `each` finds, in the first device in which it finds something. It is called under the lock of
+/// the lists.
+pub(crate) fn find_map<T>(each: impl FnMut(&Arc<CmaDevice>) -> Option<T>) -> Option<T> {
+    DEVICES.lock().devices.iter().find_map(each)
 }
 
 /// Announces a listener without address to devices that come later; returns the present ones.
@@ -169,8 +167,8 @@ impl CmaDevice {
 
     /// Calls `each` with all attached IDs. It must not take the locks of IDs.
     pub(crate) fn for_each(&self, mut each: impl FnMut(&Arc<Id>)) {
-        for (_, id) in self.ids.lock().ids.iter() {
-            each(id);
+        for id in self.ids.lock().ids.iter() {
+            each(&id.into());
         }
     }
 
@@ -234,7 +232,7 @@ impl CmaDevice {
                 device,
                 settings,
                 ids <- kernel::new_mutex!(
-                    Ids { ids: RBTree::new(), closed: false },
+                    Ids { ids: TaggedList::new(), closed: false },
                     "CmaDevice::ids"
                 ),
             }),
@@ -272,8 +270,8 @@ impl CmaDevice {
         loop {
             let next = {
                 let mut ids = this.ids.lock();
-                let first = ids.ids.iter().next().map(|(key, _)| *key);
-                first.and_then(|key| ids.ids.remove(&key))
+                // Under the lock: who finds the ID in no list may list it.
+                ids.ids.pop_front().map(ListArc::into_arc)
             };
             let Some(id) = next else { break };
             match &id.kind {
@@ -284,20 +282,12 @@ impl CmaDevice {
     }
 }
 
-fn key(id: &Id) -> usize {
-    core::ptr::from_ref(id).addr()
-}
-
 /// Attaches an ID to a device.
 ///
 /// # Errors
 ///
-/// `ENODEV`: the device is being removed; `ENOMEM`.
+/// `ENODEV`: the device is being removed; `EBUSY`: the ID is attached already.
 pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Option<Gid>) -> Result {
-    let gid = match gid {
-        Some(gid) => Some(Arc::new(gid, GFP_KERNEL)?),
-        None => None,
-    };
     // Complete before it is listed, as a removal tells all that are.
     let view = device.view();
     id.words().set_transport(transport(view));
@@ -308,13 +298,13 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
             device: device.clone(),
             port,
             caps: caps(view, port),
-            gid,
             gid_type: if port == 0 {
                 GidType::Ib
             } else {
                 device.gid_type(port)
             },
         });
+        inner.gid = gid;
     });
     id.set_device(device.device().raw());
     let listed = list(id, device);
@@ -331,8 +321,8 @@ fn list(id: &Arc<Id>, device: &CmaDevice) -> Result {
     if ids.closed {
         return Err(ENODEV);
     }
-    ids.ids
-        .try_create_and_insert(key(id), id.clone(), GFP_KERNEL)?;
+    let listed = ListArc::try_from_arc(id.clone()).map_err(|_| EBUSY)?;
+    ids.ids.push_back(listed);
     Ok(())
 }
 
@@ -340,10 +330,13 @@ fn list(id: &Arc<Id>, device: &CmaDevice) -> Result {
 pub(crate) fn detach(id: &Id) {
     id.set_device(core::ptr::null_mut());
     id.set_sgid(core::ptr::null());
-    let Some(attached) = id.with(|inner| inner.device.take()) else {
-        return;
+    let (attached, gid) = id.with(|inner| (inner.device.take(), inner.gid.take()));
+    drop(gid);
+    let Some(attached) = attached else { return };
+    let removed = {
+        let mut ids = attached.device.ids.lock();
+        ids.ids.remove(id).map(ListArc::into_arc)
     };
-    let removed = attached.device.ids.lock().ids.remove(&key(id));
     drop(removed);
 }
 
@@ -369,13 +362,13 @@ impl Id {
         })
     }
 
-    /// The device, port and GID, if it is attached.
+    /// What it has of its device, if it is attached.
     pub(crate) fn attached(&self) -> Option<Attached> {
         self.look(|inner| inner.device.clone())
     }
 
     /// The GID of the local address.
-    pub(crate) fn sgid(&self) -> Option<Arc<Gid>> {
-        self.look(|inner| inner.device.as_ref()?.gid.clone())
+    pub(crate) fn sgid(&self) -> Option<Gid> {
+        self.look(|inner| inner.gid.clone())
     }
 }

@@ -9,6 +9,7 @@
 //! | `args` | arguments of exported functions |
 //! | `event` | events for consumers |
 //! | `core` | functions of `ib_core`: addresses, GIDs, restrack, network devices |
+//! | `link` | addresses of the link layer in an ID |
 //! | `qp` | queue pairs |
 //! | `trace`, `trace.c` | tracepoints |
 //! | `sa` | paths from the subnet administrator |
@@ -24,6 +25,7 @@ pub(crate) mod event;
 pub(crate) mod ib;
 pub(crate) mod id;
 pub(crate) mod iw;
+pub(crate) mod link;
 pub(crate) mod news;
 pub(crate) mod qp;
 pub(crate) mod sa;

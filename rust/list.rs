@@ -109,6 +109,20 @@ impl<T: Tagged<ID> + ?Sized, const ID: u64> TaggedList<T, ID> {
         self.list.push_back(item);
     }
 
+    /// Puts an item before all others.
+    pub fn push_front(&mut self, item: ListArc<T, ID>) {
+        self.note(&item);
+        self.list.push_front(item);
+    }
+
+    /// Returns whether an item is in this list.
+    #[inline]
+    pub fn contains(&self, item: &T) -> bool {
+        // The tag of an item in another list may change concurrently, but not from or to `number`:
+        // only the holder of this list's `&mut` stores or clears it.
+        item.tag().0.load(Relaxed) == self.number
+    }
+
     /// Inserts an item before those at the end of the list that `is_later` accepts.
     pub fn insert_before(&mut self, item: ListArc<T, ID>, is_later: impl Fn(&T) -> bool) {
         self.note(&item);
@@ -129,9 +143,7 @@ impl<T: Tagged<ID> + ?Sized, const ID: u64> TaggedList<T, ID> {
 
     /// Removes an item. `None` if it is not in this list.
     pub fn remove(&mut self, item: &T) -> Option<ListArc<T, ID>> {
-        // The tag of an item in another list may change concurrently, but not from or to `number`:
-        // only the holder of this list's `&mut` stores or clears it.
-        if item.tag().0.load(Relaxed) != self.number {
+        if !self.contains(item) {
             return None;
         }
         // INVARIANT: The item is not in the list any more.

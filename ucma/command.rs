@@ -35,9 +35,9 @@ use crate::query;
 use crate::query::Answer;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
-use kernel::rbtree::RBTreeNode;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
 use kernel::uaccess::UserPtr;
 use kernel::uaccess::UserSlice;
 use rdma::accounted;
@@ -93,7 +93,7 @@ fn ece(from: command::Ece) -> Ece {
 }
 
 /// Handles a write. Returns the number of bytes.
-pub(crate) fn write(file: &Arc<File>, call: &Call<'_, UcmFiles>) -> Result<usize> {
+pub(crate) fn write(file: ArcBorrow<'_, File>, call: &Call<'_, UcmFiles>) -> Result<usize> {
     if call.opener_changed() {
         kernel::pr_err_once!(
             "process {} changed security contexts after opening file descriptor, this is not allowed.\n",
@@ -134,7 +134,12 @@ fn read(from: usize, to: &mut [u8]) -> Result {
 /// Copies the structure of a command that is long, or longer than what the program has written, and
 /// carries the command out.
 #[inline(never)]
-fn copy(file: &Arc<File>, call: &Call<'_, UcmFiles>, (op, len): (Op, usize), room: u16) -> Result {
+fn copy(
+    file: ArcBorrow<'_, File>,
+    call: &Call<'_, UcmFiles>,
+    (op, len): (Op, usize),
+    room: u16,
+) -> Result {
     let mut bytes = [0; LONGEST];
     let bytes = bytes.get_mut(..len).ok_or(EINVAL)?;
     read(call.from.wrapping_add(HEADER), bytes)?;
@@ -143,7 +148,7 @@ fn copy(file: &Arc<File>, call: &Call<'_, UcmFiles>, (op, len): (Op, usize), roo
 
 /// Carries out a command, given the bytes of its structure.
 fn carry_out(
-    file: &Arc<File>,
+    file: ArcBorrow<'_, File>,
     call: &Call<'_, UcmFiles>,
     (op, bytes): (Op, &[u8]),
     room: u16,
@@ -154,7 +159,12 @@ fn carry_out(
     }
 }
 
-fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: &Command<'_>, room: u16) -> Result {
+fn run(
+    file: ArcBorrow<'_, File>,
+    call: &Call<'_, UcmFiles>,
+    command: &Command<'_>,
+    room: u16,
+) -> Result {
     match *command {
         Command::Create {
             uid,
@@ -164,32 +174,32 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: &Command<'_>, room:
         } => create(file, uid, response, space, qp),
         Command::Destroy { response, id } => {
             let context = file.shared.contexts.get(id).ok_or(ENOENT)?;
-            context.win(file)?;
+            context.win(&file)?;
             put(response, &context.end().to_ne_bytes())
         }
-        Command::Bind { id, address } => bind(&*Context::find(file, id)?, address),
+        Command::Bind { id, address } => bind(&*Context::find(&file, id)?, address),
         Command::ResolveAddr {
             id,
             from,
             to,
             timeout_ms,
-        } => resolve_addr(&*Context::find(file, id)?, from, to, timeout_ms),
+        } => resolve_addr(&*Context::find(&file, id)?, from, to, timeout_ms),
         Command::ResolveRoute { id, timeout_ms } => {
-            Context::find(file, id)?.with_cm(|cm| cm.resolve_route(timeout_ms))
+            Context::find(&file, id)?.with_cm(|cm| cm.resolve_route(timeout_ms))
         }
-        Command::QueryRoute { response, id } => query_route(file, response, id, room),
+        Command::QueryRoute { response, id } => query_route(&file, response, id, room),
         Command::Query {
             response,
             id,
             option,
-        } => query(file, response, id, option, room),
+        } => query(&file, response, id, option, room),
         Command::Connect {
             id,
             param: ref from,
             ece: extra,
-        } => connect(&*Context::find(file, id)?, from, extra),
+        } => connect(&*Context::find(&file, id)?, from, extra),
         Command::Listen { id, backlog } => {
-            let context = Context::find(file, id)?;
+            let context = Context::find(&file, id)?;
             let backlog = Backlog::of(backlog, crate::max_backlog());
             context.queue.lock().backlog = backlog;
             context.with_cm(|cm| cm.listen(backlog.get()))
@@ -199,19 +209,19 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: &Command<'_>, room:
             id,
             ref param,
             ece,
-        } => accept(&*Context::find(file, id)?, uid, param.as_ref(), ece),
+        } => accept(&*Context::find(&file, id)?, uid, param.as_ref(), ece),
         Command::Reject {
             id,
             reason,
             private,
-        } => Context::find(file, id)?.with_cm(|cm| cm.reject(private, reason)),
-        Command::Disconnect { id } => Context::find(file, id)?.with_cm(CmId::disconnect),
+        } => Context::find(&file, id)?.with_cm(|cm| cm.reject(private, reason)),
+        Command::Disconnect { id } => Context::find(&file, id)?.with_cm(CmId::disconnect),
         Command::InitQpAttr {
             response,
             id,
             state,
-        } => qp_attr(file, response, id, state),
-        Command::GetEvent { response } => get_event(file, call, response, room),
+        } => qp_attr(&file, response, id, state),
+        Command::GetEvent { response } => get_event(&file, call, response, room),
         Command::SetOption {
             value,
             id,
@@ -219,18 +229,18 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: &Command<'_>, room:
             name,
             len,
         } => {
-            let context = Context::find(file, id)?;
+            let context = Context::find(&file, id)?;
             let len = usize::try_from(len)?;
             let value = accounted::from_user(&[], &mut user(value, len).reader(), len)?;
             let setting = Setting::parse(level, name, &value).map_err(wrong)?;
             set(&context, setting)
         }
-        Command::Notify { id, event } => Context::find(file, id)?.with_cm(|cm| cm.notify(event)),
+        Command::Notify { id, event } => Context::find(&file, id)?.with_cm(|cm| cm.notify(event)),
         Command::Join(ref wanted) => {
-            joins::join(file, wanted, |id| put(wanted.response, &id.to_ne_bytes()))
+            joins::join(&file, wanted, |id| put(wanted.response, &id.to_ne_bytes()))
         }
         Command::Leave { response, id } => {
-            let reported = joins::leave(file, id)?;
+            let reported = joins::leave(&file, id)?;
             put(response, &reported.to_ne_bytes())
         }
         Command::Migrate { response, id, fd } => {
@@ -238,19 +248,19 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: &Command<'_>, room:
                 NoPeer::Closed => ENOENT,
                 NoPeer::Foreign => EINVAL,
             })?;
-            let reported = migrate(file, &peer.open().into(), id)?;
+            let reported = migrate(&file.into(), &peer.open(), id)?;
             put(response, &reported.to_ne_bytes())
         }
         Command::ResolveIbService { id, service } => {
             let service = edge::service(service);
-            Context::find(file, id)?.with_cm(|cm| cm.resolve_service(service))
+            Context::find(&file, id)?.with_cm(|cm| cm.resolve_service(service))
         }
         Command::WriteEvent {
             id,
             event,
             status,
             arg,
-        } => write_event(&Context::find(file, id)?, event, status, arg),
+        } => write_event(&Context::find(&file, id)?, event, status, arg),
     }
 }
 
@@ -258,14 +268,14 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: &Command<'_>, room:
 // the variables of all the others must not take.
 
 #[inline(never)]
-fn query_route(file: &Arc<File>, response: u64, id: u32, room: u16) -> Result {
+fn query_route(file: &File, response: u64, id: u32, room: u16) -> Result {
     let mut answer = Answer::new();
     query::route(&*Context::find(file, id)?, room.into(), &mut answer)?;
     put(response, answer.bytes())
 }
 
 #[inline(never)]
-fn query(file: &Arc<File>, response: u64, id: u32, option: u32, room: u16) -> Result {
+fn query(file: &File, response: u64, id: u32, option: u32, room: u16) -> Result {
     let mut answer = Answer::new();
     query::query(&*Context::find(file, id)?, option, room, &mut answer)?;
     put(response, answer.bytes())
@@ -291,19 +301,19 @@ fn connect(context: &Context, from: &Param<'_>, extra: command::Ece) -> Result {
 }
 
 #[inline(never)]
-fn qp_attr(file: &Arc<File>, response: u64, id: u32, state: u32) -> Result {
+fn qp_attr(file: &File, response: u64, id: u32, state: u32) -> Result {
     let mut answer = edge::QpAttr::default();
     Context::find(file, id)?.with_cm(|cm| answer.fill(cm, state))?;
     put(response, answer.bytes())
 }
 
 #[inline(never)]
-fn create(file: &Arc<File>, uid: u64, response: u64, space: u16, qp: QpType) -> Result {
+fn create(file: ArcBorrow<'_, File>, uid: u64, response: u64, space: u16, qp: QpType) -> Result {
     let flags = GFP_KERNEL_ACCOUNT;
     let slot = crate::number(&file.shared.contexts, flags)?;
     let id = slot.id();
-    let context = Context::new(id, file.clone(), uid, flags)?;
-    let node = RBTreeNode::new(id, context.clone(), flags)?;
+    let own = Context::new(id, file.into(), uid, flags)?;
+    let context = own.clone_arc();
     let qp_type = match qp {
         QpType::Rc => bindings::ib_qp_type_IB_QPT_RC,
         QpType::Ud => bindings::ib_qp_type_IB_QPT_UD,
@@ -315,7 +325,7 @@ fn create(file: &Arc<File>, uid: u64, response: u64, space: u16, qp: QpType) -> 
     put(response, &id.to_ne_bytes())?;
     *context.cm.lock() = Some(cm);
     context.place.lock().life.publish();
-    file.add(node, || {
+    file.add(own, || {
         let _: u32 = slot.publish(context);
     });
     Ok(())
@@ -337,18 +347,18 @@ fn accept(context: &Context, uid: u64, from: Option<&Param<'_>>, extra: command:
 }
 
 #[inline(never)]
-fn get_event(file: &Arc<File>, call: &Call<'_, UcmFiles>, response: u64, room: u16) -> Result {
-    let (context, event) = file.take(call.nonblock())?;
+fn get_event(file: &File, call: &Call<'_, UcmFiles>, response: u64, room: u16) -> Result {
+    let event = file.take(call.nonblock())?;
     let len = command::response(room, (event::SIZE, event::OLD)).map_err(wrong)?;
     let bytes = event.bytes.get(..len).unwrap_or_default();
     // The event counts as read already: a program that destroys the context meanwhile is told so,
     // and waits for it.
     if let Err(e) = put(response, bytes) {
-        File::put_back(&context, event);
+        File::put_back(event);
         return Err(e);
     }
     if let Kind::Request(_) = event.kind {
-        context.queue.lock().backlog.give();
+        event.context.queue.lock().backlog.give();
     }
     Ok(())
 }
@@ -401,7 +411,7 @@ fn write_event(context: &Arc<Context>, kind: u32, status: u32, arg: u64) -> Resu
             body: Body::Arg(arg),
             ece: command::Ece::default(),
         };
-        let event = Event::new(Kind::Written, &told, GFP_KERNEL_ACCOUNT)?;
+        let event = Event::new(context, Kind::Written, &told, GFP_KERNEL_ACCOUNT)?;
         let result = File::push_written(context, event);
         drop(cm);
         result
@@ -411,10 +421,15 @@ fn write_event(context: &Arc<Context>, kind: u32, status: u32, arg: u64) -> Resu
 /// Moves a context from one file to another. Returns the number of its events that the program has
 /// read.
 #[inline(never)]
-fn migrate(to: &Arc<File>, from: &Arc<File>, id: u32) -> Result<u32> {
+fn migrate(to: &Arc<File>, from: &File, id: u32) -> Result<u32> {
     let context = Context::find(from, id)?;
     context.with_cm(|cm| {
         let cm = cm.lock();
+        if core::ptr::eq(&**to, from) {
+            // It stays, and so do its events.
+            context.check(from).map_err(|_| ENOENT)?;
+            return Ok(context.queue.lock().reported);
+        }
         let moving = from.give(&context, to).map_err(|lost| match lost {
             Lost::None | Lost::Foreign | Lost::Closing => ENOENT,
         })?;

@@ -16,6 +16,8 @@ use crate::proto::life::Life;
 use crate::proto::life::Lost;
 use crate::proto::queue::Backlog;
 use core::mem;
+use core::ops::Deref;
+use core::ptr;
 use kernel::alloc::Flags;
 use kernel::impl_has_work;
 use kernel::list::impl_list_arc_safe;
@@ -26,16 +28,17 @@ use kernel::list::ListLinks;
 use kernel::new_mutex;
 use kernel::new_spinlock;
 use kernel::prelude::*;
-use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use kernel::sync::SpinLock;
+use kernel::sync::UniqueArc;
 use kernel::workqueue::new_work;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::cm::CmId;
+use rdma::list::Tag;
+use rdma::list::TaggedList;
 use rdma::workqueue;
 
 /// What reading an event means.
@@ -50,52 +53,86 @@ pub(crate) enum Kind {
     Written,
 }
 
-/// An event that waits to be read.
+/// Lists of events: those of files, and those of contexts.
+pub(crate) const OF_FILE: u64 = 0;
+/// See [`OF_FILE`].
+pub(crate) const OF_CONTEXT: u64 = 1;
+
+/// An event that waits to be read. It is in the list of its file, and in that of its context.
 #[pin_data]
 pub(crate) struct Event {
-    /// Order among all events.
-    pub(crate) seq: u64,
+    pub(crate) context: Arc<Context>,
     pub(crate) kind: Kind,
     pub(crate) bytes: [u8; event::SIZE],
     #[pin]
-    links: ListLinks,
+    of_file: ListLinks<OF_FILE>,
+    in_file: Tag,
+    #[pin]
+    of_context: ListLinks<OF_CONTEXT>,
+    in_context: Tag,
 }
 
 impl_list_arc_safe! {
-    impl ListArcSafe<0> for Event { untracked; }
+    impl ListArcSafe<OF_FILE> for Event { untracked; }
+    impl ListArcSafe<OF_CONTEXT> for Event { untracked; }
 }
 impl_list_item! {
-    impl ListItem<0> for Event { using ListLinks { self.links }; }
+    impl ListItem<OF_FILE> for Event { using ListLinks { self.of_file }; }
+    impl ListItem<OF_CONTEXT> for Event { using ListLinks { self.of_context }; }
+}
+rdma::impl_tagged!(impl Tagged<OF_FILE> for Event { self.in_file });
+rdma::impl_tagged!(impl Tagged<OF_CONTEXT> for Event { self.in_context });
+
+/// An event that is in no list.
+pub(crate) struct Loose {
+    pub(crate) of_file: ListArc<Event, OF_FILE>,
+    pub(crate) of_context: ListArc<Event, OF_CONTEXT>,
 }
 
-/// Number of events ever.
-static EVENTS: Atomic<u64> = Atomic::<u64>::new(0);
+impl Deref for Loose {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        &self.of_file
+    }
+}
 
 impl Event {
-    /// Creates an event, the newest of all. May sleep.
-    pub(crate) fn new(kind: Kind, told: &event::Event<'_>, flags: Flags) -> Result<ListArc<Self>> {
-        ListArc::pin_init(
+    /// Creates an event. May sleep.
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        kind: Kind,
+        told: &event::Event<'_>,
+        flags: Flags,
+    ) -> Result<Loose> {
+        let event = UniqueArc::pin_init(
             try_pin_init!(Self {
-                seq: EVENTS.fetch_add(1_u64, Relaxed),
+                context: context.clone(),
                 kind,
                 bytes <- pin_init::init_zeroed().chain(|bytes| {
                     told.write(bytes);
                     Ok(())
                 }),
-                links <- ListLinks::new(),
+                of_file <- ListLinks::new(),
+                in_file: Tag::new(),
+                of_context <- ListLinks::new(),
+                in_context: Tag::new(),
             }? Error),
             flags,
-        )
+        )?;
+        let (of_file, of_context) = ListArc::pair_from_pin_unique(event);
+        Ok(Loose {
+            of_file,
+            of_context,
+        })
     }
 }
 
 /// What waits at a context.
 pub(crate) struct Queue {
-    pub(crate) events: List<Event>,
-    /// The key of the context in the queue of its file, if it has events: the order of the first.
-    pub(crate) key: Option<u64>,
-    /// What the context is put into that queue with, if it is not there.
-    pub(crate) spare: Option<RBTreeNodeReservation<u64, Arc<Context>>>,
+    pub(crate) events: TaggedList<Event, OF_CONTEXT>,
+    /// While the context moves to another file: its events, in place of that file's list.
+    pub(crate) moving: Option<TaggedList<Event, OF_FILE>>,
     /// Connection requests that may still be queued.
     pub(crate) backlog: Backlog,
     /// Number of events that the program has read.
@@ -115,7 +152,7 @@ pub(crate) struct Place {
     pub(crate) life: Life,
 }
 
-/// A context.
+/// A context. From when it is published until it is ended, it is in the list of its file.
 #[pin_data]
 pub(crate) struct Context {
     /// The number that the program knows.
@@ -133,7 +170,18 @@ pub(crate) struct Context {
     pub(crate) queue: Mutex<Queue>,
     #[pin]
     work: Work<Context>,
+    #[pin]
+    links: ListLinks,
+    tag: Tag,
 }
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Context { untracked; }
+}
+impl_list_item! {
+    impl ListItem<0> for Context { using ListLinks { self.links }; }
+}
+rdma::impl_tagged!(impl Tagged<0> for Context { self.tag });
 
 impl_has_work! {
     impl HasWork<Self> for Context { self.work }
@@ -161,10 +209,9 @@ fn refused(lost: Lost) -> Error {
 
 impl Context {
     /// Creates a context without an identifier. May sleep.
-    pub(crate) fn new(id: u32, file: Arc<File>, uid: u64, flags: Flags) -> Result<Arc<Self>> {
-        let spare = RBTreeNodeReservation::new(flags)?;
-        Arc::pin_init(
-            pin_init!(Self {
+    pub(crate) fn new(id: u32, file: Arc<File>, uid: u64, flags: Flags) -> Result<ListArc<Self>> {
+        ListArc::pin_init(
+            try_pin_init!(Self {
                 id,
                 uid: Atomic::<u64>::new(uid),
                 has_services: Atomic::<bool>::new(false),
@@ -172,9 +219,8 @@ impl Context {
                 place <- new_spinlock!(Place { file, life: Life::Private }, "Context::place"),
                 queue <- new_mutex!(
                     Queue {
-                        events: List::new(),
-                        key: None,
-                        spare: Some(spare),
+                        events: TaggedList::new(),
+                        moving: None,
                         backlog: Backlog::default(),
                         reported: 0,
                         written: 0,
@@ -184,7 +230,9 @@ impl Context {
                     "Context::queue"
                 ),
                 work <- new_work!("Context::work"),
-            }),
+                links <- ListLinks::new(),
+                tag: Tag::new(),
+            }? Error),
             flags,
         )
     }
@@ -194,7 +242,7 @@ impl Context {
     /// # Errors
     ///
     /// `ENOENT`, `EINVAL` if another file has it, `ENXIO` if its device is gone.
-    pub(crate) fn find(file: &Arc<File>, id: u32) -> Result<Arc<Self>> {
+    pub(crate) fn find(file: &File, id: u32) -> Result<Arc<Self>> {
         let context = file.shared.contexts.get(id).ok_or(ENOENT)?;
         context.check(file)?;
         Ok(context)
@@ -205,9 +253,9 @@ impl Context {
     /// # Errors
     ///
     /// Those of [`find`](Self::find).
-    pub(crate) fn check(&self, file: &Arc<File>) -> Result {
+    pub(crate) fn check(&self, file: &File) -> Result {
         let place = self.place.lock();
-        let mine = Arc::ptr_eq(&place.file, file);
+        let mine = ptr::eq(&*place.file, file);
         place.life.find(mine).map_err(refused)
     }
 
@@ -257,9 +305,9 @@ impl Context {
     /// # Errors
     ///
     /// `ENOENT`; `EINVAL` if another file has it.
-    pub(crate) fn win(&self, file: &Arc<File>) -> Result {
+    pub(crate) fn win(&self, file: &File) -> Result {
         let mut place = self.place.lock();
-        let mine = Arc::ptr_eq(&place.file, file);
+        let mine = ptr::eq(&*place.file, file);
         place.life.destroy_found(mine).map_err(refused)
     }
 
@@ -283,7 +331,7 @@ impl Context {
         reported
     }
 
-    fn end_one(self: &Arc<Self>, requests: &mut List<Event>) -> u32 {
+    fn end_one(self: &Arc<Self>, requests: &mut List<Event, OF_CONTEXT>) -> u32 {
         let mut cm = self.cm.lock();
         // Waits for handlers; the close work waits for the lock.
         drop(cm.take());
@@ -307,8 +355,8 @@ impl Context {
 
 impl Queue {
     /// Takes what the end of a context needs.
-    pub(crate) fn take(&mut self) -> (List<Event>, KVec<Joined>, u32) {
-        let events = mem::replace(&mut self.events, List::new());
+    pub(crate) fn take(&mut self) -> (TaggedList<Event, OF_CONTEXT>, KVec<Joined>, u32) {
+        let events = mem::replace(&mut self.events, TaggedList::new());
         let joins = mem::replace(&mut self.joins, KVec::new());
         (events, joins, self.reported)
     }

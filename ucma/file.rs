@@ -3,9 +3,9 @@
 //! An open file: its contexts, and the queue of their events.
 //!
 //! ```text
-//!   File::inner.ready, by order of the first event:   Context --- Context --- Context
-//!   Context::queue.events:                               |  \        |           |
-//!                                                       ev   ev     ev          ev
+//!   Inner::contexts:      Context         Context
+//!   Queue::events:         |     \           |
+//!   Inner::events:      Event -- Event -- Event
 //! ```
 //!
 //! A program reads events of all contexts in the order in which they occurred. Removing a context,
@@ -15,7 +15,10 @@ use crate::command;
 use crate::context::Context;
 use crate::context::Event;
 use crate::context::Kind;
+use crate::context::Loose;
 use crate::context::Queue;
+use crate::context::OF_CONTEXT;
+use crate::context::OF_FILE;
 use crate::proto::joins;
 use crate::proto::joins::Joined;
 use crate::proto::life::Life;
@@ -28,14 +31,12 @@ use kernel::list::List;
 use kernel::list::ListArc;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::rbtree::RBTree;
-use kernel::rbtree::RBTreeNode;
-use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::Mutex;
 use rdma::bindings;
 use rdma::chrdev::PollTable;
+use rdma::list::TaggedList;
 use rdma::misc::AnnouncedSlot;
 use rdma::misc::Call;
 use rdma::misc::MiscFiles;
@@ -55,66 +56,37 @@ pub(crate) struct File {
 
 /// What the lock of a file protects.
 pub(crate) struct Inner {
-    /// Contexts with events, by the order of their first one.
-    ready: RBTree<u64, Arc<Context>>,
-    /// All contexts that were published and are not being ended, by number.
-    contexts: RBTree<u32, Arc<Context>>,
+    /// Events of its contexts that are not read, oldest first.
+    events: TaggedList<Event, OF_FILE>,
+    /// All contexts that were published and are not being ended.
+    contexts: TaggedList<Context>,
     /// Number of events that the program has queued and not read.
     written: u32,
 }
 
 impl Inner {
-    /// Puts a context into the queue, if it has events.
-    fn index(&mut self, context: &Arc<Context>, queue: &mut Queue) {
-        if queue.key.is_some() {
-            return;
-        }
-        let Some(first) = queue.events.iter().next().map(|event| event.seq) else {
-            return;
-        };
-        if let Some(spare) = queue.spare.take() {
-            // Each event has a number of its own, so there is no other with this key.
-            let _ = self.ready.insert(spare.into_node(first, context.clone()));
-            queue.key = Some(first);
-        }
+    /// The list that has the events of a context, beside its own.
+    fn list<'a>(
+        &'a mut self,
+        moving: &'a mut Option<TaggedList<Event, OF_FILE>>,
+    ) -> &'a mut TaggedList<Event, OF_FILE> {
+        moving.as_mut().unwrap_or(&mut self.events)
     }
 
-    /// Takes a context out of the queue.
-    fn unindex(&mut self, queue: &mut Queue) {
-        let Some(key) = queue.key else { return };
-        if let Some(node) = self.ready.remove_node(&key) {
-            queue.key = None;
-            queue.spare = Some(node.into_reservation());
-        }
-    }
-
-    /// Takes the first context with events out of the queue, and its first event.
-    fn first(&mut self) -> Option<(Arc<Context>, ListArc<Event>)> {
-        loop {
-            let (key, context) = {
-                let front = self.ready.cursor_front()?;
-                let (key, context) = front.current();
-                (*key, context.clone())
-            };
-            let mut queue = context.queue.lock();
-            self.unindex(&mut queue);
-            // The key was that of the context; if it were not, the node would stay the first.
-            drop(self.ready.remove_node(&key));
-            let event = queue.events.pop_front();
-            self.index(&context, &mut queue);
-            drop(queue);
-            if let Some(event) = event {
-                return Some((context, event));
-            }
-        }
+    /// Queues an event of a context of the file.
+    fn insert(&mut self, queue: &mut Queue, event: Loose) {
+        self.list(&mut queue.moving).push_back(event.of_file);
+        queue.events.push_back(event.of_context);
     }
 
     /// Takes the first event, which the program reads.
-    fn pop(&mut self) -> Option<(Arc<Context>, ListArc<Event>)> {
-        let (context, event) = self.first()?;
-        let mut queue = context.queue.lock();
+    fn pop(&mut self) -> Option<Loose> {
+        let of_file = self.events.pop_front()?;
+        let mut queue = of_file.context.queue.lock();
+        // There, as an event is in both lists or in none.
+        let of_context = queue.events.remove(&of_file)?;
         queue.reported = queue.reported.wrapping_add(1);
-        match &event.kind {
+        match &of_file.kind {
             // The place of a request is free once the program has read it.
             Kind::Plain | Kind::Request(_) => {}
             Kind::Join(id) => {
@@ -128,19 +100,18 @@ impl Inner {
             }
         }
         drop(queue);
-        Some((context, event))
+        Some(Loose {
+            of_file,
+            of_context,
+        })
     }
 
     /// Reverses [`pop`](Self::pop). Returns the event if the file does not have the context any
     /// more.
-    fn unpop(
-        &mut self,
-        context: &Arc<Context>,
-        event: ListArc<Event>,
-    ) -> Result<(), ListArc<Event>> {
-        match self.contexts.get(&context.id) {
-            Some(mine) if Arc::ptr_eq(mine, context) => {}
-            _ => return Err(event),
+    fn unpop(&mut self, event: Loose) -> Result<(), Loose> {
+        let context = event.context.clone();
+        if !self.contexts.contains(&context) {
+            return Err(event);
         }
         let mut queue = context.queue.lock();
         queue.reported = queue.reported.wrapping_sub(1);
@@ -156,9 +127,8 @@ impl Inner {
                 self.written = self.written.saturating_add(1);
             }
         }
-        self.unindex(&mut queue);
-        queue.events.push_front(event);
-        self.index(context, &mut queue);
+        self.list(&mut queue.moving).push_front(event.of_file);
+        queue.events.push_front(event.of_context);
         Ok(())
     }
 }
@@ -171,16 +141,14 @@ fn join(queue: &mut Queue, id: u32) -> Option<&mut Joined> {
 /// Why an event was not queued.
 pub(crate) enum NotQueued {
     /// The context has moved to another file.
-    Moved(ListArc<Event>),
+    Moved(Loose),
     /// The event was refused.
     Refused,
 }
 
 /// What a context takes along when it moves to another file.
 pub(crate) struct Moving {
-    own: Option<RBTreeNode<u32, Arc<Context>>>,
-    /// Without it, no event puts the context into a queue: of a listener, events may occur meanwhile.
-    spare: Option<RBTreeNodeReservation<u64, Arc<Context>>>,
+    own: Option<ListArc<Context>>,
     written: u32,
     was: Arc<File>,
 }
@@ -195,8 +163,8 @@ impl File {
     /// Queues an event, if `check` agrees.
     fn try_push(
         &self,
-        context: &Arc<Context>,
-        event: ListArc<Event>,
+        context: &Context,
+        event: Loose,
         check: impl FnOnce(&mut Inner, &mut Queue) -> bool,
     ) -> Result<(), NotQueued> {
         let mut inner = self.inner.lock();
@@ -210,8 +178,7 @@ impl File {
             drop(inner);
             return Err(NotQueued::Refused);
         }
-        queue.events.push_back(event);
-        inner.index(context, &mut queue);
+        inner.insert(&mut queue, event);
         drop(queue);
         drop(inner);
         self.readers.wake();
@@ -224,8 +191,8 @@ impl File {
     /// A listener may move meanwhile: on a wildcard address its handlers do not run under its own
     /// handler lock, but under those of hidden identifiers, one for each device.
     pub(crate) fn push(
-        context: &Arc<Context>,
-        mut event: ListArc<Event>,
+        context: &Context,
+        mut event: Loose,
         check: impl Fn(&mut Queue) -> bool,
     ) -> bool {
         loop {
@@ -245,7 +212,7 @@ impl File {
     /// # Errors
     ///
     /// `ENOMEM` if there are too many.
-    pub(crate) fn push_written(context: &Arc<Context>, mut event: ListArc<Event>) -> Result {
+    pub(crate) fn push_written(context: &Context, mut event: Loose) -> Result {
         loop {
             let tried = context.file().try_push(context, event, |inner, queue| {
                 if inner.written >= WRITTEN {
@@ -266,10 +233,9 @@ impl File {
     /// Adds the context of a connection request, which `publish` makes known to programs, to the
     /// file of its listener, and queues the event.
     pub(crate) fn push_request(
-        listener: &Arc<Context>,
-        context: &Context,
-        node: RBTreeNode<u32, Arc<Context>>,
-        event: ListArc<Event>,
+        listener: &Context,
+        context: ListArc<Context>,
+        event: Loose,
         publish: impl FnOnce(),
     ) {
         loop {
@@ -281,12 +247,10 @@ impl File {
             if !file.has(listener) {
                 continue;
             }
-            // The number is reserved, so no other context has it.
-            let _ = inner.contexts.insert(node);
+            inner.contexts.push_back(context);
             publish();
             let mut queue = listener.queue.lock();
-            queue.events.push_back(event);
-            inner.index(listener, &mut queue);
+            inner.insert(&mut queue, event);
             drop(queue);
             drop(inner);
             return file.readers.wake();
@@ -294,23 +258,28 @@ impl File {
     }
 
     /// Makes a context known to the file: `publish` makes it known to programs, under the lock.
-    pub(crate) fn add(&self, node: RBTreeNode<u32, Arc<Context>>, publish: impl FnOnce()) {
+    pub(crate) fn add(&self, context: ListArc<Context>, publish: impl FnOnce()) {
         let mut inner = self.inner.lock();
-        // The number is reserved, so no other context has it.
-        let _ = inner.contexts.insert(node);
+        inner.contexts.push_back(context);
         publish();
     }
 
     /// Takes a context that ends out of the file.
-    pub(crate) fn forget(&self, context: &Arc<Context>) -> (List<Event>, KVec<Joined>, u32) {
+    pub(crate) fn forget(
+        &self,
+        context: &Context,
+    ) -> (TaggedList<Event, OF_CONTEXT>, KVec<Joined>, u32) {
         let mut inner = self.inner.lock();
         let mut queue = context.queue.lock();
-        inner.unindex(&mut queue);
+        // It does not move: its identifier is gone.
+        for event in queue.events.iter() {
+            drop(inner.events.remove(&event));
+        }
         inner.written = inner.written.saturating_sub(queue.written);
         queue.written = 0;
         let taken = queue.take();
         drop(queue);
-        let own = inner.contexts.remove_node(&context.id);
+        let own = inner.contexts.remove(context);
         drop(inner);
         drop(own);
         taken
@@ -318,13 +287,8 @@ impl File {
 
     /// Removes a join of a context, and its events. The connection manager was told to leave the
     /// group, if it has `left`.
-    pub(crate) fn forget_join(
-        &self,
-        context: &Arc<Context>,
-        id: u32,
-        left: bool,
-    ) -> Option<Joined> {
-        let mut gone = List::new();
+    pub(crate) fn forget_join(&self, context: &Context, id: u32, left: bool) -> Option<Joined> {
+        let mut gone: List<Event, OF_CONTEXT> = List::new();
         let mut inner = self.inner.lock();
         let mut queue = context.queue.lock();
         let at = if left {
@@ -333,16 +297,19 @@ impl File {
             joins::by_id(&queue.joins, id)
         };
         let join = at.and_then(|at| queue.joins.remove(at).ok());
-        inner.unindex(&mut queue);
-        let mut kept = List::new();
+        let mut kept: List<Event, OF_CONTEXT> = List::new();
         while let Some(event) = queue.events.pop_front() {
             match event.kind {
-                Kind::Join(of) if of == id => gone.push_back(event),
+                Kind::Join(of) if of == id => {
+                    drop(inner.list(&mut queue.moving).remove(&event));
+                    gone.push_back(event);
+                }
                 _ => kept.push_back(event),
             }
         }
-        queue.events = kept;
-        inner.index(context, &mut queue);
+        while let Some(event) = kept.pop_front() {
+            queue.events.push_back(event);
+        }
         drop(queue);
         drop(inner);
         drop(gone);
@@ -355,7 +322,7 @@ impl File {
     /// # Errors
     ///
     /// Why this file does not find the context.
-    pub(crate) fn give(&self, context: &Arc<Context>, to: &Arc<File>) -> Result<Moving, Lost> {
+    pub(crate) fn give(&self, context: &Context, to: &Arc<File>) -> Result<Moving, Lost> {
         let mut inner = self.inner.lock();
         let mut place = context.place.lock();
         let mine = core::ptr::eq(&*place.file, self);
@@ -363,26 +330,34 @@ impl File {
         let was = mem::replace(&mut place.file, to.clone());
         drop(place);
         let mut queue = context.queue.lock();
-        inner.unindex(&mut queue);
+        let queue = &mut *queue;
+        let moving = queue.moving.insert(TaggedList::new());
+        for event in queue.events.iter() {
+            if let Some(event) = inner.events.remove(&event) {
+                moving.push_back(event);
+            }
+        }
         inner.written = inner.written.saturating_sub(queue.written);
         Ok(Moving {
-            own: inner.contexts.remove_node(&context.id),
-            spare: queue.spare.take(),
+            own: inner.contexts.remove(context),
             written: queue.written,
             was,
         })
     }
 
     /// Takes over a context. Returns the number of events that the program has read.
-    pub(crate) fn receive(&self, context: &Arc<Context>, moving: Moving) -> u32 {
+    pub(crate) fn receive(&self, context: &Context, moving: Moving) -> u32 {
         let mut inner = self.inner.lock();
         let mut queue = context.queue.lock();
         inner.written = inner.written.saturating_add(moving.written);
-        queue.spare = moving.spare;
         if let Some(own) = moving.own {
-            let _ = inner.contexts.insert(own);
+            inner.contexts.push_back(own);
         }
-        inner.index(context, &mut queue);
+        if let Some(mut events) = queue.moving.take() {
+            while let Some(event) = events.pop_front() {
+                inner.events.push_back(event);
+            }
+        }
         let reported = queue.reported;
         drop(queue);
         drop(inner);
@@ -396,7 +371,7 @@ impl File {
     /// # Errors
     ///
     /// `EAGAIN` if there is none and it must not block; `ERESTARTSYS`.
-    pub(crate) fn take(&self, nonblock: bool) -> Result<(Arc<Context>, ListArc<Event>)> {
+    pub(crate) fn take(&self, nonblock: bool) -> Result<Loose> {
         let mut inner = self.inner.lock();
         loop {
             if let Some(taken) = inner.pop() {
@@ -410,13 +385,13 @@ impl File {
     }
 
     /// Puts an event back that could not be copied.
-    pub(crate) fn put_back(context: &Arc<Context>, mut event: ListArc<Event>) {
+    pub(crate) fn put_back(mut event: Loose) {
         loop {
             let (file, life) = {
-                let place = context.place.lock();
+                let place = event.context.place.lock();
                 (place.file.clone(), place.life)
             };
-            let tried = file.inner.lock().unpop(context, event);
+            let tried = file.inner.lock().unpop(event);
             match tried {
                 // Another reader may have gone to sleep meanwhile.
                 Ok(()) => return file.readers.wake(),
@@ -426,7 +401,7 @@ impl File {
                 break;
             }
             // It moves to another file, under this lock.
-            drop(context.cm.lock());
+            drop(event.context.cm.lock());
         }
         // As the end of the context would have done.
         if let Kind::Request(new) = &event.kind {
@@ -457,8 +432,8 @@ impl MiscFiles for UcmFiles {
                 shared: shared.clone(),
                 inner <- new_mutex!(
                     Inner {
-                        ready: RBTree::new(),
-                        contexts: RBTree::new(),
+                        events: TaggedList::new(),
+                        contexts: TaggedList::new(),
                         written: 0,
                     },
                     "File::inner"
@@ -473,13 +448,9 @@ impl MiscFiles for UcmFiles {
         // A listener may still get connection requests until it ends, but adds them to its own file,
         // so this ends when the last context has.
         loop {
-            let first = {
-                let mut inner = file.inner.lock();
-                let cursor = inner.contexts.cursor_front_mut();
-                cursor.map(|cursor| cursor.remove_current().1)
-            };
+            let first = file.inner.lock().contexts.pop_front();
             let Some(first) = first else { break };
-            let (_, context) = first.to_key_value();
+            let context = first.into_arc();
             // If another thread ends it, with the listener of its request, that is enough.
             if context.win_any() {
                 let _: u32 = context.end();
@@ -488,12 +459,12 @@ impl MiscFiles for UcmFiles {
     }
 
     fn write(file: ArcBorrow<'_, File>, call: &Call<'_, Self>) -> Result<usize> {
-        command::write(&file.into(), call)
+        command::write(file, call)
     }
 
     fn poll<'f>(file: &'f File, table: PollTable<'f>) -> u32 {
         table.wait_at(&file.readers);
-        if file.inner.lock().ready.is_empty() {
+        if file.inner.lock().events.is_empty() {
             0
         } else {
             bindings::POLLIN | bindings::POLLRDNORM

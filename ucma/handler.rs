@@ -10,6 +10,7 @@
 use crate::context::Context;
 use crate::context::Event;
 use crate::context::Kind;
+use crate::context::Loose;
 use crate::edge;
 use crate::file::File;
 use crate::proto::command::Ece;
@@ -22,7 +23,6 @@ use crate::Shared;
 use kernel::alloc::Flags;
 use kernel::list::ListArc;
 use kernel::prelude::*;
-use kernel::rbtree::RBTreeNode;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
@@ -87,7 +87,7 @@ fn queue_join(context: &Arc<Context>, event: &CmEvent<'_>, cookie: usize) -> Res
             let join = queue.joins.get(at).ok_or(ENOENT)?;
             (join.uid, join.id)
         };
-        let new = Event::new(Kind::Join(id), &told(event, uid, id), GFP_KERNEL)?;
+        let new = Event::new(context, Kind::Join(id), &told(event, uid, id), GFP_KERNEL)?;
         let same = File::push(context, new, |queue| {
             joins::by_cookie(&queue.joins, cookie)
                 .and_then(|at| queue.joins.get(at))
@@ -101,7 +101,7 @@ fn queue_join(context: &Arc<Context>, event: &CmEvent<'_>, cookie: usize) -> Res
 
 /// Queues an event of a context whose name the program has given.
 pub(crate) fn queue(context: &Arc<Context>, told: &event::Event<'_>, flags: Flags) -> Result {
-    let new = Event::new(Kind::Plain, told, flags)?;
+    let new = Event::new(context, Kind::Plain, told, flags)?;
     // Nothing is checked, so it is taken.
     let _: bool = File::push(context, new, |_| true);
     Ok(())
@@ -110,15 +110,14 @@ pub(crate) fn queue(context: &Arc<Context>, told: &event::Event<'_>, flags: Flag
 /// What the context of a connection request is made of.
 struct Prepared<'a> {
     slot: rdma::table::Slot<'a, Context>,
-    context: Arc<Context>,
-    node: RBTreeNode<u32, Arc<Context>>,
-    event: ListArc<Event>,
+    context: ListArc<Context>,
+    event: Loose,
 }
 
 fn prepare<'a>(
     shared: &'a Shared,
     file: &Arc<File>,
-    listener: &Context,
+    listener: &Arc<Context>,
     event: &CmEvent<'_>,
 ) -> Result<Prepared<'a>> {
     let slot = crate::number(&shared.contexts, GFP_KERNEL)?;
@@ -126,9 +125,9 @@ fn prepare<'a>(
     let context = Context::new(id, file.clone(), 0, GFP_KERNEL)?;
     let uid = listener.uid.load(Relaxed);
     Ok(Prepared {
-        node: RBTreeNode::new(id, context.clone(), GFP_KERNEL)?,
         event: Event::new(
-            Kind::Request(context.clone()),
+            listener,
+            Kind::Request(context.clone_arc()),
             &told(event, uid, id),
             GFP_KERNEL,
         )?,
@@ -149,10 +148,10 @@ fn request<'r>(
     };
     let Prepared {
         slot,
-        context,
-        node,
+        context: own,
         event,
     } = prepared;
+    let context = own.clone_arc();
     // Nobody else knows the context, so it is free.
     let Some(mut cm) = context.cm.try_lock() else {
         listener.queue.lock().backlog.give();
@@ -167,7 +166,7 @@ fn request<'r>(
     };
     *cm = Some(id);
     drop(cm);
-    File::push_request(listener, &context, node, event, || {
+    File::push_request(listener, own, event, || {
         context.place.lock().life.publish();
         let _: u32 = slot.publish(context.clone());
     });

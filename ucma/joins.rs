@@ -54,7 +54,7 @@ const SEND_ONLY: u8 = 1 << bindings::ib_sa_mc_join_states_SENDONLY_FULLMEMBER_JO
 ///
 /// Those of the connection manager and of `tell`; `ENOMEM`.
 pub(crate) fn join(
-    file: &Arc<File>,
+    file: &File,
     wanted: &command::Join<'_>,
     tell: impl FnOnce(u32) -> Result,
 ) -> Result {
@@ -129,7 +129,7 @@ fn left(context: &Arc<Context>, id: u32) -> Result<u32> {
 /// # Errors
 ///
 /// `ENOENT`; `EINVAL` if another file has the context; `ENXIO` if its device is gone.
-pub(crate) fn leave(file: &Arc<File>, id: u32) -> Result<u32> {
+pub(crate) fn leave(file: &File, id: u32) -> Result<u32> {
     let member = file.shared.joins.get(id).ok_or(ENOENT)?;
     member.context.check(file)?;
     if !member.win() {

@@ -8,9 +8,11 @@ use crate::proto::addr::STORAGE;
 use crate::proto::service::Wanted;
 use core::marker::PhantomData;
 use kernel::ffi::c_void;
+use kernel::sync::aref::ARef;
 use rdma::bindings;
 use rdma::edge::FromC;
 use rdma::edge::Within;
+use rdma::net::CountedNet;
 
 /// A socket address that a caller passed.
 #[derive(Clone, Copy)]
@@ -250,3 +252,18 @@ unsafe impl FromC for ServiceAt {
 }
 // SAFETY: The type contains no reference.
 unsafe impl Within<'_> for ServiceAt {}
+
+/// A namespace argument, of which the consumer has a reference.
+pub(crate) struct NetAt(pub(crate) ARef<CountedNet>);
+
+// SAFETY: `from_c`'s contract: a namespace that is counted during the call.
+unsafe impl FromC for NetAt {
+    type C = *mut bindings::net;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: Counted during the call (contract of this function).
+        Self(unsafe { CountedNet::from_raw(c) }.into())
+    }
+}
+// SAFETY: The type has its own reference.
+unsafe impl Within<'_> for NetAt {}

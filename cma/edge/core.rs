@@ -6,7 +6,6 @@ use super::event::Event;
 use super::ib::DatagramEvent;
 use super::id::Id;
 use crate::proto::addr::Address;
-use crate::proto::link::Link;
 use crate::proto::port::Range;
 use crate::proto::route;
 use crate::proto::route::GidType;
@@ -25,7 +24,6 @@ use rdma::bindings;
 use rdma::client::DeviceRef;
 use rdma::edge::device::Device;
 use rdma::edge::View;
-use rdma::net::neighbour::HardwareAddr;
 use rdma::net::NetDevice;
 
 /// What a port can do.
@@ -160,15 +158,21 @@ pub(crate) fn gids(device: &Device, port: u32) -> impl Iterator<Item = [u8; 16]>
 /// # Invariants
 ///
 /// It is counted. The device outlives it, by the reference here.
-pub(crate) struct Gid(
-    NonNull<bindings::ib_gid_attr>,
-    #[expect(dead_code)] DeviceRef,
-);
+pub(crate) struct Gid(NonNull<bindings::ib_gid_attr>, DeviceRef);
 
 // SAFETY: References are counted atomically; entries do not change but for their network device.
 unsafe impl Send for Gid {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Gid {}
+
+impl Clone for Gid {
+    fn clone(&self) -> Self {
+        // SAFETY: A reference is counted (type invariant).
+        unsafe { bindings::rdma_hold_gid_attr(self.0.as_ptr()) };
+        // INVARIANT: Counted above.
+        Self(self.0, self.1.clone())
+    }
+}
 
 impl Drop for Gid {
     fn drop(&mut self) {
@@ -259,51 +263,9 @@ pub(crate) fn transport(device: &Device) -> u32 {
 }
 
 impl Id {
-    fn dev_addr(&self) -> *mut bindings::rdma_dev_addr {
+    pub(super) fn dev_addr(&self) -> *mut bindings::rdma_dev_addr {
         // SAFETY: Part of the ID; only the address is taken.
         unsafe { &raw mut (*self.c()).id.route.addr.dev_addr }
-    }
-
-    /// The type of the source's network device.
-    pub(crate) fn dev_type(&self) -> u16 {
-        // SAFETY: Part of the ID.
-        unsafe { (&raw const (*self.dev_addr()).dev_type).read_volatile() }
-    }
-
-    /// The hardware addresses of both ends, and the broadcast address.
-    pub(crate) fn hardware(&self) -> [HardwareAddr; 3] {
-        // SAFETY: Parts of the ID. Address resolution may tear them, which are only bytes.
-        unsafe {
-            let at = self.dev_addr();
-            [
-                (&raw const (*at).src_dev_addr).read_volatile(),
-                (&raw const (*at).dst_dev_addr).read_volatile(),
-                (&raw const (*at).broadcast).read_volatile(),
-            ]
-        }
-    }
-
-    /// The type of the source's network device, and the hardware addresses.
-    pub(crate) fn link(&self) -> Link {
-        let [source, destination, broadcast] = self.hardware();
-        Link {
-            dev_type: self.dev_type(),
-            source,
-            destination,
-            broadcast,
-        }
-    }
-
-    /// Sets the type of the source's network device, and the hardware addresses.
-    pub(crate) fn set_link(&self, link: &Link) {
-        // SAFETY: As in `hardware`: parts of the ID.
-        unsafe {
-            let at = self.dev_addr();
-            (&raw mut (*at).dev_type).write_volatile(link.dev_type);
-            (&raw mut (*at).src_dev_addr).write_volatile(link.source);
-            (&raw mut (*at).dst_dev_addr).write_volatile(link.destination);
-            (&raw mut (*at).broadcast).write_volatile(link.broadcast);
-        }
     }
 
     /// Finds the network device of a local address: fills in hardware addresses and interface.

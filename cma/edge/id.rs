@@ -30,6 +30,11 @@ use core::ptr;
 use core::ptr::NonNull;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
+use kernel::list::impl_list_arc_safe;
+use kernel::list::impl_list_item;
+use kernel::list::AtomicTracker;
+use kernel::list::ListLinks;
+use kernel::list::TryNewListArc;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
@@ -43,6 +48,7 @@ use rdma::bindings;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
 use rdma::edge::Within;
+use rdma::list::Tag;
 use rdma::net::CountedNet;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue::QueueLease;
@@ -135,6 +141,8 @@ pub(crate) struct Inner {
     /// A listener without address has begun to listen on all devices: its consumer gets requests.
     pub(crate) open: bool,
     pub(crate) device: Option<Attached>,
+    /// The GID of the local address.
+    pub(crate) gid: Option<super::core::Gid>,
     pub(crate) transport: Option<Transport>,
     /// The port space and port that it owns.
     pub(crate) port: Option<crate::ports::Key>,
@@ -189,6 +197,12 @@ pub(crate) struct Id {
     pub(crate) news: Mutex<KVec<Arc<Membership>>>,
     #[pin]
     work: Work<Id>,
+    /// For the list of the device that it is attached to.
+    #[pin]
+    links: ListLinks,
+    #[pin]
+    tracker: AtomicTracker,
+    tag: Tag,
     net: ARef<CountedNet>,
     pub(crate) kind: Kind,
     /// The peer has another hardware address; the consumer is not told yet.
@@ -209,6 +223,14 @@ unsafe impl Sync for Id {}
 kernel::impl_has_work! {
     impl HasWork<Self> for Id { self.work }
 }
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Id { tracked_by tracker: AtomicTracker; }
+}
+impl_list_item! {
+    impl ListItem<0> for Id { using ListLinks { self.links }; }
+}
+rdma::impl_tagged!(impl Tagged<0> for Id { self.tag });
 
 impl WorkItem for Id {
     type Pointer = Arc<Id>;
@@ -259,6 +281,7 @@ impl Id {
             backlog: 0,
             open: false,
             device: None,
+            gid: None,
             transport: None,
             port: None,
             qkey: 0,
@@ -301,6 +324,9 @@ impl Id {
                 groups <- kernel::new_mutex!(KVec::new(), "Id::groups"),
                 news <- kernel::new_mutex!(KVec::new(), "Id::news"),
                 work <- kernel::new_work!("Id::work"),
+                links <- ListLinks::new(),
+                tracker <- AtomicTracker::new(),
+                tag: Tag::new(),
                 net,
                 kind,
                 lost: Atomic::new(false),
@@ -747,21 +773,6 @@ impl AnswerOk for Given {
         error.to_ptr()
     }
 }
-
-/// A namespace argument, of which the consumer has a reference.
-pub(crate) struct NetAt(pub(crate) ARef<CountedNet>);
-
-// SAFETY: `from_c`'s contract: a namespace that is counted during the call.
-unsafe impl FromC for NetAt {
-    type C = *mut bindings::net;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Counted during the call (contract of this function).
-        Self(unsafe { CountedNet::from_raw(c) }.into())
-    }
-}
-// SAFETY: The type has its own reference.
-unsafe impl Within<'_> for NetAt {}
 
 /// The place of an ID as the context of a transport's callbacks.
 pub(super) fn context(id: &Arc<Id>) -> *mut c_void {

@@ -305,44 +305,49 @@ pub(crate) fn destroy(id: &Id) {
     }
 }
 
-/// Moves the queue pair, if there is one, to ready-to-receive. `depth`: how many reads of the peer
-/// it serves at once.
-pub(crate) fn to_rtr(id: &Id, depth: Option<u8>) -> Result {
+/// Calls `f` with the queue pair, if there is one, under its lock.
+fn with_qp(id: &Id, f: impl FnOnce(*mut bindings::ib_qp) -> Result) -> Result {
+    // Programs move theirs themselves: there is nothing to lock.
+    if !id.has_qp() {
+        return Ok(());
+    }
     let _guard = id.qp.lock();
     let qp = id.qp_ptr();
     if qp.is_null() {
         return Ok(());
     }
-    // The attributes of a new queue pair were preliminary.
-    move_to(id, qp, bindings::ib_qp_state_IB_QPS_INIT, |_| ())?;
-    move_to(id, qp, bindings::ib_qp_state_IB_QPS_RTR, |attr| {
-        if let Some(depth) = depth {
-            attr.max_dest_rd_atomic = depth;
-        }
+    f(qp)
+}
+
+/// Moves the queue pair, if there is one, to ready-to-receive. `depth`: how many reads of the peer
+/// it serves at once.
+pub(crate) fn to_rtr(id: &Id, depth: Option<u8>) -> Result {
+    with_qp(id, |qp| {
+        // The attributes of a new queue pair were preliminary.
+        move_to(id, qp, bindings::ib_qp_state_IB_QPS_INIT, |_| ())?;
+        move_to(id, qp, bindings::ib_qp_state_IB_QPS_RTR, |attr| {
+            if let Some(depth) = depth {
+                attr.max_dest_rd_atomic = depth;
+            }
+        })
     })
 }
 
 /// Moves the queue pair, if there is one, to ready-to-send. `depth`: how many reads it sends at
 /// once.
 pub(crate) fn to_rts(id: &Id, depth: Option<u8>) -> Result {
-    let _guard = id.qp.lock();
-    let qp = id.qp_ptr();
-    if qp.is_null() {
-        return Ok(());
-    }
-    move_to(id, qp, bindings::ib_qp_state_IB_QPS_RTS, |attr| {
-        if let Some(depth) = depth {
-            attr.max_rd_atomic = depth;
-        }
+    with_qp(id, |qp| {
+        move_to(id, qp, bindings::ib_qp_state_IB_QPS_RTS, |attr| {
+            if let Some(depth) = depth {
+                attr.max_rd_atomic = depth;
+            }
+        })
     })
 }
 
 /// Moves the queue pair, if there is one, to the error state.
 pub(crate) fn to_error(id: &Id) -> Result {
-    let _guard = id.qp.lock();
-    let qp = id.qp_ptr();
-    if qp.is_null() {
-        return Ok(());
-    }
-    move_plainly(qp, bindings::ib_qp_state_IB_QPS_ERR, 0)
+    with_qp(id, |qp| {
+        move_plainly(qp, bindings::ib_qp_state_IB_QPS_ERR, 0)
+    })
 }

@@ -39,17 +39,15 @@ pub struct Link {
 
 /// The GID behind the first `skip` bytes.
 fn gid(hardware: &[u8; HARDWARE], skip: usize) -> [u8; 16] {
-    let mut gid = [0; 16];
-    for (to, from) in gid.iter_mut().zip(hardware.iter().skip(skip)) {
-        *to = *from;
-    }
-    gid
+    let rest = hardware.get(skip..).unwrap_or_default();
+    rest.first_chunk().copied().unwrap_or_default()
 }
 
 /// Writes `bytes` behind the first `skip` bytes.
-fn put(hardware: &mut [u8; HARDWARE], skip: usize, bytes: impl IntoIterator<Item = u8>) {
-    for (to, from) in hardware.iter_mut().skip(skip).zip(bytes) {
-        *to = from;
+fn put<const N: usize>(hardware: &mut [u8; HARDWARE], skip: usize, bytes: [u8; N]) {
+    let rest = hardware.get_mut(skip..).unwrap_or_default();
+    if let Some(place) = rest.first_chunk_mut() {
+        *place = bytes;
     }
 }
 

@@ -56,11 +56,13 @@ def not_copied():
 
 
 def moved():
-    """Events move with their context, and who waits there is woken."""
+    """Events move with their context, and who waits there is woken. A context that stays keeps their order."""
     one, two = Ucm(), Ucm()
     a, b = one.create(), one.create()
     for n in range(4):
         write(one, (a, b)[n % 2], n)
+    one.must("MIGRATE_ID", struct.pack("=QII", one.at, a, one.fd))
+    assert struct.unpack_from("=I", one.answer.raw)[0] == 0
     assert arg(one.event(0)[1]) == 0
     poll = select.poll()
     poll.register(two.fd, select.POLLIN)

@@ -123,6 +123,21 @@ mod tests {
     }
 
     #[test]
+    fn an_item_that_is_put_back_is_the_first() -> Result {
+        let items = [item(0)?, item(1)?];
+        let [first, last] = &items;
+        let mut list = filled(&items)?;
+        let taken = list.pop_front().ok_or(EINVAL)?;
+        assert!(!list.contains(first) && list.contains(last));
+        list.push_front(taken);
+        assert!(has(&list, &[0, 1]) && list.contains(first));
+        let other = filled(&[item(2)?])?;
+        assert!(!other.contains(first) && !other.contains(last));
+        assert!(list.remove(first).is_some() && !list.contains(first));
+        Ok(())
+    }
+
+    #[test]
     fn a_list_that_is_dropped_releases_its_items() -> Result {
         let items = [item(0)?, item(1)?];
         let [first, last] = &items;
