@@ -110,11 +110,14 @@ impl Received<'_> {
             return Err(exposed);
         }
         self.invalidated = None;
-        // SAFETY: The device has invalidated this key before it completed the message. Since then
-        // this region was not registered under it again: that takes an invalidation of all 256 keys
-        // of the region, each completed on this completion queue, whose completions are handled in
-        // their order, this one only once (`invalidated`, which is set by `on_received` alone). No
-        // other region of the device has had the key: this one is as old as the queue pair.
+        // SAFETY: The device has invalidated this key before it completed the message, when no later
+        // registration of the region had been carried out: it refuses a key that is not the last one.
+        // Since then the region was not registered under this key again: that takes a registration
+        // under each of the other 255 keys (`Exposed::refused` takes none), of which each must have
+        // ended, by a completion on this completion queue that is later than this one. Completions
+        // are handled in their order, this one only once (`invalidated`, which is set by
+        // `on_received` alone). No other region of the device has had the key: this one is as old as
+        // the queue pair.
         Ok(unsafe { exposed.end() })
     }
 }
@@ -456,8 +459,8 @@ impl<E: Ends> Queues<E> {
         };
         match self.post_send(Posted::Expose, None, &request) {
             Ok(()) => Ok(exposed),
-            // SAFETY: The region was not registered: nothing was posted.
-            Err(refused) => Err(Refused::new(unsafe { exposed.end() }, refused.error)),
+            // SAFETY: Nothing was posted.
+            Err(refused) => Err(Refused::new(unsafe { exposed.refused() }, refused.error)),
         }
     }
 

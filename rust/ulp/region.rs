@@ -212,9 +212,7 @@ impl Region {
             return Err((self, buffer, EINVAL));
         }
         // As `ib_update_fast_reg_key` does: a key that the peer has had is of no use.
-        let next = |key: u32| (key & !0xff) | (key.wrapping_add(1) & 0xff);
-        view.set_rkey(next(view.rkey()));
-        view.set_lkey(next(view.lkey()));
+        self.turn_keys(1);
         let at = Remote {
             addr: view.iova(),
             key: view.rkey(),
@@ -226,6 +224,18 @@ impl Region {
             buffer: ManuallyDrop::new(buffer),
             at,
         })
+    }
+
+    /// Moves the low byte of the keys, which consumers choose, by `step`.
+    fn turn_keys(&self, step: u8) {
+        // SAFETY: The region exists (invariant of `Regions`).
+        let view = unsafe { verbs::Mr::view(self.mr.as_ptr()) };
+        let turned = |key: u32| {
+            let [low, ..] = key.to_le_bytes();
+            (key & !0xff) | u32::from(low.wrapping_add(step))
+        };
+        view.set_rkey(turned(view.rkey()));
+        view.set_lkey(turned(view.lkey()));
     }
 
     /// Keeps memory that a peer may have access to until the region is destroyed, with which this is
@@ -273,6 +283,19 @@ impl Exposed {
     /// Returns the region, which exists as long as this.
     pub(super) fn mr(&self) -> *mut bindings::ib_mr {
         self.region.mr.as_ptr()
+    }
+
+    /// Returns the region and the buffer of a registration that was not posted. The key was not used,
+    /// and will be the next one: [`Received::invalidates`](super::Received::invalidates) rests on it
+    /// that a region is registered under all of its other keys before it has one again.
+    ///
+    /// # Safety
+    ///
+    /// The registration was not posted.
+    pub(super) unsafe fn refused(self) -> (Region, Buffer) {
+        self.region.turn_keys(u8::MAX);
+        // SAFETY: Not registered (contract of this function).
+        unsafe { self.end() }
     }
 
     /// Returns the region and the buffer.
