@@ -382,7 +382,7 @@ impl<E: Ends> Queues<E> {
         }
     }
 
-    /// Sends the first `len` bytes of a buffer. Process context.
+    /// Sends the first `len` bytes of a buffer. Any context.
     ///
     /// # Errors
     ///
@@ -406,7 +406,7 @@ impl<E: Ends> Queues<E> {
     }
 
     /// Reads `len` bytes of the peer's memory into the start of a buffer; [`Done::Read`] ends it. Not
-    /// on iWARP, where the peer would have to be given access to the buffer. Process context.
+    /// on iWARP, where the peer would have to be given access to the buffer. Any context.
     ///
     /// # Errors
     ///
@@ -419,7 +419,7 @@ impl<E: Ends> Queues<E> {
     }
 
     /// Writes the first `len` bytes of a buffer to the peer's memory; [`Done::Written`] ends it.
-    /// Process context.
+    /// Any context.
     ///
     /// # Errors
     ///
@@ -435,7 +435,7 @@ impl<E: Ends> Queues<E> {
 
     /// Gives the peer access to a whole buffer. What it needs is [`Exposed::remote`], which requests
     /// that are posted after this may tell it. [`Done::Exposed`] ends the request, which is one of
-    /// [`Depth::sends`]. Process context.
+    /// [`Depth::sends`]. Any context.
     ///
     /// # Errors
     ///
@@ -465,7 +465,7 @@ impl<E: Ends> Queues<E> {
         }
     }
 
-    /// Ends the peer's access to a buffer; [`Done::Invalidated`] gives it back. Process context.
+    /// Ends the peer's access to a buffer; [`Done::Invalidated`] gives it back. Any context.
     ///
     /// # Errors
     ///
@@ -487,7 +487,7 @@ impl<E: Ends> Queues<E> {
         }
     }
 
-    /// Posts a buffer for a message. Process context.
+    /// Posts a buffer for a message. Any context.
     ///
     /// # Errors
     ///

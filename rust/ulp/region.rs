@@ -16,17 +16,17 @@ use super::Pd;
 use crate::bindings;
 use crate::edge::verbs;
 use crate::edge::View;
+use crate::new_spinlock_irq;
+use crate::sync::SpinLockIrq;
 use core::cell::UnsafeCell;
 use core::mem;
 use core::mem::ManuallyDrop;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
-use kernel::new_spinlock;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::sync::SpinLock;
 
 /// What a peer may do with exposed memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub(super) struct Regions {
     all: KVec<Place>,
     /// Indices of the places that no [`Region`] has. Its capacity is their number.
     #[pin]
-    free: SpinLock<KVec<u16>>,
+    free: SpinLockIrq<KVec<u16>>,
     pd: Arc<Pd>,
 }
 
@@ -109,7 +109,7 @@ impl Regions {
         let mut this = kernel::sync::UniqueArc::pin_init(
             try_pin_init!(Self {
                 all,
-                free <- new_spinlock!(free, "Regions::free"),
+                free <- new_spinlock_irq!(free, "Regions::free"),
                 pd: pd.clone(),
             }? Error),
             GFP_KERNEL,
