@@ -255,6 +255,15 @@ pub struct Request<'a, U: CmUser> {
 /// The answer to the request of the call `'a`.
 pub struct Answered<'a>(c_int, PhantomData<fn(&'a ()) -> &'a ()>);
 
+/// A request that was not accepted.
+pub struct NotAccepted<'a> {
+    /// The answer that rejects.
+    pub answered: Answered<'a>,
+    /// The queue pair, if it was made before something has failed. Its drop waits for its handlers, so
+    /// drop it when no lock is held that they take.
+    pub qp: Option<Arc<dyn Send + Sync>>,
+}
+
 /// How a request is refused.
 pub enum Refusal {
     /// The peer is told.
@@ -264,7 +273,8 @@ pub enum Refusal {
 }
 
 impl<'a, U: CmUser> Request<'a, U> {
-    /// Takes the identifier. Its events go to `user`.
+    /// Takes the identifier. Its events go to `user`. Store it: its drop waits for this
+    /// handler. Whoever may have to give it up again uses `accept`, or refuses before.
     ///
     /// # Errors
     ///
@@ -280,6 +290,20 @@ impl<'a, U: CmUser> Request<'a, U> {
         // the listener, and the context that was just set. It is new.
         let taken = unsafe { CmId::own(self.id, user, end) };
         Ok((taken, Answered(0, PhantomData)))
+    }
+
+    /// Refuses the connection, with a reason (`enum ib_cm_rej_reason`, not on iWARP) and private data.
+    /// If these are too long for the transport, the peer is told without them. May sleep.
+    pub fn reject(self, private: &[u8], reason: u8) -> Answered<'a> {
+        if let Ok(len) = u8::try_from(private.len()) {
+            // SAFETY: The identifier exists during the handler, whose request this is, and has a
+            // device. The private data are borrowed. An error needs no answer: what was not rejected
+            // is by the return value of the handler.
+            let _: c_int = unsafe {
+                bindings::rdma_reject(self.id.as_ptr(), private.as_ptr().cast(), len, reason)
+            };
+        }
+        self.refuse(Refusal::Reject)
     }
 
     /// Refuses the connection.
@@ -444,13 +468,12 @@ impl<U: CmUser> CmId<U> {
     }
 
     /// Gives up the identifier, which the connection manager destroys when its handler, which is
-    /// running, has returned. Returns what keeps the module until then.
-    fn give_up(self) -> Resident {
-        let Self {
-            handle, _resident, ..
-        } = self;
+    /// running, has returned. Returns its queue pair.
+    fn give_up(self) -> Option<Arc<dyn Send + Sync>> {
+        // The module is kept by the listener, whose handler this is.
+        let Self { handle, qp, .. } = self;
         mem::forget(handle);
-        _resident
+        qp
     }
 
     fn raw(&self) -> *mut bindings::rdma_cm_id {

@@ -169,8 +169,8 @@ impl Last for () {
 }
 
 /// Declares a module that waits for its [residents](crate::module::Resident). `$name` is the type
-/// for `module!`; it wraps `$inner`, which implements [`kernel::Module`]. `$last`, if any, is
-/// dropped at the very end; see [`Last`](crate::module::Last).
+/// for `module!`, and no other compiles; it wraps `$inner`, which implements [`kernel::Module`].
+/// `$last`, if any, is dropped at the very end; see [`Last`](crate::module::Last).
 ///
 /// # Examples
 ///
@@ -183,6 +183,7 @@ impl Last for () {
 /// }
 /// ```
 #[macro_export]
+#[allow(clippy::crate_in_macro_def, reason = "the caller's crate is meant")]
 macro_rules! resident_module {
     (struct $name:ident($inner:ty);) => {
         $crate::resident_module! { struct $name($inner) before (); }
@@ -194,6 +195,10 @@ macro_rules! resident_module {
             _end: $crate::module::End,
             _last: $last,
         }
+
+        // The counter is waited for by `_end`, which is dropped at unload in the module alone, the type
+        // that `module!` was given.
+        const _: fn($name) -> crate::LocalModule = |module| module;
 
         impl ::kernel::Module for $name {
             fn init(module: &'static ::kernel::ThisModule) -> ::kernel::error::Result<Self> {
@@ -214,9 +219,9 @@ macro_rules! resident_module {
             }
         }
 
-        // SAFETY: A module of this type is stored in a static of `module!`, which is dropped when
-        // the kernel unloads the module, `_end` after the module, and then `_last`. If
-        // initialisation fails, `init` drops them in this order, too.
+        // SAFETY: This type is the module's (asserted above), of which the one value is stored in a
+        // static of `module!`, which is dropped when the kernel unloads the module, `_end` after the
+        // module, and then `_last`. If initialisation fails, `init` drops them in this order, too.
         unsafe impl $crate::module::WaitsForResidents for $name {
             fn residents() -> &'static $crate::module::Residents {
                 static RESIDENTS: $crate::module::Residents = $crate::module::Residents::new();

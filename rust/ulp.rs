@@ -80,8 +80,9 @@ impl Pd {
     ///
     /// `ENOMEM`; `EOPNOTSUPP` if the device is for programs only; those of the driver.
     pub fn new(device: &DeviceRef, name: &'static CStr) -> Result<Arc<Self>> {
-        // SAFETY: The device exists (`DeviceRef`); its methods do not change.
-        if unsafe { (*device.raw()).ops.get_dma_mr }.is_none() {
+        // The core sets this if the driver has all methods that kernel consumers call without a test.
+        // SAFETY: The device exists (`DeviceRef`); this does not change once it is registered.
+        if unsafe { bindings::ib_device::kverbs_provider_raw(device.raw()) } == 0 {
             return Err(eopnotsupp());
         }
         // SAFETY: The device exists (`DeviceRef`); the name is constant.

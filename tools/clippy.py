@@ -19,7 +19,7 @@ import tempfile
 from rustc_command import command
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-CRATES = ["rust/lib", "core/main", "umad/main", "iwcm/main", "uverbs/support/main", "uverbs/main", "hw/rxe/main", "samples/softpair/main", "samples/echo/main", "cm/main", "cma/main", "ucma/main"]
+CRATES = ["rust/lib", "core/main", "umad/main", "iwcm/main", "uverbs/support/main", "uverbs/main", "hw/rxe/main", "samples/softpair/main", "samples/echo/main", "tools/testing/ulp_check/main", "cm/main", "cma/main", "ucma/main"]
 MARKS = {
     "clippy::arithmetic_side_effects": "OVERFLOW",
     "clippy::indexing_slicing": "INDEX",

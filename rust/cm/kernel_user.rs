@@ -12,6 +12,7 @@ use super::CmEvent;
 use super::CmId;
 use super::CmUser;
 use super::ConnParam;
+use super::NotAccepted;
 use super::Request;
 use crate::bindings;
 use crate::edge::View;
@@ -98,6 +99,22 @@ impl<U: CmUser> CmId<U> {
         // its handler. The private data are borrowed.
         to_result(unsafe { bindings::rdma_connect_locked(raw, &mut param) })
     }
+
+    /// Accepts a connection request, in the handler of the request or of another event of this
+    /// identifier, which holds the handler lock; [`lock`](CmId::lock) would wait for the handler. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the event is another identifier's, or without a device; those of
+    /// `rdma_accept_ece`.
+    pub fn accept_in_handler(&mut self, event: &CmEvent<'_>, param: &ConnParam<'_>) -> Result {
+        if event.id.raw() != self.raw() {
+            return Err(EINVAL);
+        }
+        // SAFETY: The handler lock is held, since this is the identifier's handler.
+        unsafe { self.accept(Some(param), (0, 0)) }
+    }
 }
 
 impl<'a, U: CmUser> Request<'a, U> {
@@ -107,15 +124,16 @@ impl<'a, U: CmUser> Request<'a, U> {
     ///
     /// # Errors
     ///
-    /// The answer that rejects, if anything has failed.
+    /// The answer that rejects, if anything has failed, with the queue pair.
     pub fn accept(
         self,
         user: Arc<U>,
         param: &ConnParam<'_>,
         prepare: impl FnOnce(&mut CmId<U>) -> Result,
-    ) -> Result<(CmId<U>, Answered<'a>), Answered<'a>> {
+    ) -> Result<(CmId<U>, Answered<'a>), NotAccepted<'a>> {
         let place = self.id;
-        let (mut id, answered) = self.take(user)?;
+        let not = |answered| NotAccepted { answered, qp: None };
+        let (mut id, answered) = self.take(user).map_err(not)?;
         let done = prepare(&mut id).and_then(|()| {
             // SAFETY: The connection manager holds the handler lock of the request's identifier
             // while it calls the handler, whose request this was. If `prepare` has put another one
@@ -130,13 +148,12 @@ impl<'a, U: CmUser> Request<'a, U> {
         match done {
             Ok(()) => Ok((id, answered)),
             // The request's identifier is kept by who has exchanged it.
-            Err(_) if id.handle.0 != place => Err(answered),
-            Err(_) => {
-                // The module is kept by its listener, whose handler this is.
-                drop(id.give_up());
+            Err(_) if id.handle.0 != place => Err(not(answered)),
+            Err(_) => Err(NotAccepted {
                 // Not the error: for `ENOMEM` the peer would be told nothing.
-                Err(Answered(EINVAL.to_errno(), PhantomData))
-            }
+                answered: Answered(EINVAL.to_errno(), PhantomData),
+                qp: id.give_up(),
+            }),
         }
     }
 }

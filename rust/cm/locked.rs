@@ -2,6 +2,7 @@
 
 //! Identifiers whose handlers do not run.
 
+use super::CmEvent;
 use super::CmId;
 use super::CmUser;
 use super::ConnParam;
@@ -9,10 +10,47 @@ use super::Ece;
 use super::Route;
 use super::SocketAddress;
 use crate::bindings;
+use crate::edge::cm::Id;
+use crate::edge::View;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::types::NotThreadSafe;
+
+type Gid = [u8; 16];
+
+/// Returns what an identifier knows of its ends. For the holder of its handler lock.
+fn route_of(id: &Id) -> Route {
+    let mut route = Route::default();
+    // SAFETY: The identifier exists, as it is borrowed.
+    unsafe { bindings::rdma_helper_cm_route(id.raw(), &mut route) };
+    route
+}
+
+/// Returns the GIDs of the ends of an identifier, source first; zeros without a device, in which the C
+/// module would look. For the holder of its handler lock.
+fn gids_of(id: &Id) -> (Gid, Gid) {
+    let (mut from, mut to) = (bindings::ib_gid::default(), bindings::ib_gid::default());
+    if !id.device().is_null() {
+        // SAFETY: The identifier exists, as it is borrowed.
+        unsafe { bindings::rdma_read_gids(id.raw(), &mut from, &mut to) };
+    }
+    // SAFETY: GIDs consist of bytes, any of which are valid.
+    unsafe { (*from.raw, *to.raw) }
+}
+
+/// What a handler, which cannot take the lock that it runs under, may ask of the identifier.
+impl CmEvent<'_> {
+    /// As [`Locked::route`]; for a connection request, of the new identifier.
+    pub fn route(&self) -> Route {
+        route_of(self.id)
+    }
+
+    /// As [`Locked::gids`].
+    pub fn gids(&self) -> (Gid, Gid) {
+        gids_of(self.id)
+    }
+}
 
 /// An identifier while none of its handlers runs.
 ///
@@ -37,10 +75,7 @@ impl<U: CmUser> Locked<'_, U> {
 
     /// Returns what the identifier knows of its ends.
     pub fn route(&self) -> Route {
-        let mut route = Route::default();
-        // SAFETY: The identifier exists (invariant of `CmId`).
-        unsafe { bindings::rdma_helper_cm_route(self.id.raw(), &mut route) };
-        route
+        route_of(self.id.view())
     }
 
     /// Returns the family of its source address.
@@ -48,15 +83,9 @@ impl<U: CmUser> Locked<'_, U> {
         self.id.view().source_family()
     }
 
-    /// Returns the GIDs of its ends, source first.
-    pub fn gids(&self) -> ([u8; 16], [u8; 16]) {
-        let (mut from, mut to) = (bindings::ib_gid::default(), bindings::ib_gid::default());
-        // SAFETY: The identifier exists (invariant of `CmId`). GIDs consist of bytes, any of which
-        // are valid.
-        unsafe {
-            bindings::rdma_read_gids(self.id.raw(), &mut from, &mut to);
-            (*from.raw, *to.raw)
-        }
+    /// Returns the GIDs of its ends, source first; zeros without a device.
+    pub fn gids(&self) -> (Gid, Gid) {
+        gids_of(self.id.view())
     }
 
     /// Returns the service ID of an address of the identifier, in network byte order.

@@ -6,11 +6,12 @@ use super::Pd;
 use crate::bindings;
 use crate::features::DMA_BIDIRECTIONAL;
 use core::ptr::NonNull;
+use kernel::alloc::flags::__GFP_NOWARN;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 /// Memory for requests of queue pairs of one protection domain. It is mapped for DMA as long as it
-/// exists. Drop may be called in any context that may free memory.
+/// exists. Drop may sleep if nothing else keeps the protection domain; otherwise any context.
 ///
 /// # Invariants
 ///
@@ -31,14 +32,16 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Allocates a buffer of `len` zeroed bytes, at least one. May sleep.
+    /// Allocates a buffer of `len` zeroed bytes, at least one. May sleep. If the length is a peer's,
+    /// compare it with a limit before: here it may take all memory that there is in one piece.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EOVERFLOW` if a request cannot be so large.
+    /// `ENOMEM`, without a report in the log: the length may be a peer's; `EOVERFLOW` if a request
+    /// cannot be so large.
     pub fn new(pd: &Arc<Pd>, len: usize) -> Result<Self> {
         let count = u32::try_from(len.max(1)).map_err(|_| EOVERFLOW)?;
-        let bytes = KVec::from_elem(0_u8, len.max(1), GFP_KERNEL)?;
+        let bytes = KVec::from_elem(0_u8, len.max(1), GFP_KERNEL | __GFP_NOWARN)?;
         let (start, _, capacity) = bytes.into_raw_parts();
         let device = pd.device().raw();
         // SAFETY: The device exists (`DeviceRef`), and the memory does until `drop`.

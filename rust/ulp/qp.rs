@@ -110,11 +110,14 @@ impl Received<'_> {
             return Err(exposed);
         }
         self.invalidated = None;
-        // SAFETY: The device has invalidated this key before it completed the message. Since then
-        // this region was not registered under it again: that takes an invalidation of all 256 keys
-        // of the region, each completed on this completion queue, whose completions are handled in
-        // their order, this one only once (`invalidated`, which is set by `on_received` alone). No
-        // other region of the device has had the key: this one is as old as the queue pair.
+        // SAFETY: The device has invalidated this key before it completed the message, when no later
+        // registration of the region had been carried out: it refuses a key that is not the last one.
+        // Since then the region was not registered under this key again: that takes a registration
+        // under each of the other 255 keys (`Exposed::refused` takes none), of which each must have
+        // ended, by a completion on this completion queue that is later than this one. Completions
+        // are handled in their order, this one only once (`invalidated`, which is set by
+        // `on_received` alone). No other region of the device has had the key: this one is as old as
+        // the queue pair.
         Ok(unsafe { exposed.end() })
     }
 }
@@ -239,9 +242,10 @@ impl Load for Posted {
 ///
 /// # Invariants
 ///
-/// `raw` is null only before the queue pair exists. It is a queue pair with this as its context, on
-/// the completion queue `cq`, in the protection domain `pd`. It is destroyed, after all its
-/// completions and after `open` was closed, before the owner drops its reference to this.
+/// `raw` is null only before the queue pair exists. It is a queue pair on the completion queue `cq`, in
+/// the protection domain `pd`. It is destroyed, after `open` was closed, before the owner drops its
+/// reference to this. `cq` is of this queue pair alone, and has this as its context; no handler of its
+/// completions runs after the owner has dropped that reference.
 #[pin_data]
 pub struct Queues<E: Ends> {
     raw: *mut bindings::ib_qp,
@@ -378,7 +382,7 @@ impl<E: Ends> Queues<E> {
         }
     }
 
-    /// Sends the first `len` bytes of a buffer. Process context.
+    /// Sends the first `len` bytes of a buffer. Any context.
     ///
     /// # Errors
     ///
@@ -402,7 +406,7 @@ impl<E: Ends> Queues<E> {
     }
 
     /// Reads `len` bytes of the peer's memory into the start of a buffer; [`Done::Read`] ends it. Not
-    /// on iWARP, where the peer would have to be given access to the buffer. Process context.
+    /// on iWARP, where the peer would have to be given access to the buffer. Any context.
     ///
     /// # Errors
     ///
@@ -415,7 +419,7 @@ impl<E: Ends> Queues<E> {
     }
 
     /// Writes the first `len` bytes of a buffer to the peer's memory; [`Done::Written`] ends it.
-    /// Process context.
+    /// Any context.
     ///
     /// # Errors
     ///
@@ -431,7 +435,7 @@ impl<E: Ends> Queues<E> {
 
     /// Gives the peer access to a whole buffer. What it needs is [`Exposed::remote`], which requests
     /// that are posted after this may tell it. [`Done::Exposed`] ends the request, which is one of
-    /// [`Depth::sends`]. Process context.
+    /// [`Depth::sends`]. Any context.
     ///
     /// # Errors
     ///
@@ -456,12 +460,12 @@ impl<E: Ends> Queues<E> {
         };
         match self.post_send(Posted::Expose, None, &request) {
             Ok(()) => Ok(exposed),
-            // SAFETY: The region was not registered: nothing was posted.
-            Err(refused) => Err(Refused::new(unsafe { exposed.end() }, refused.error)),
+            // SAFETY: Nothing was posted.
+            Err(refused) => Err(Refused::new(unsafe { exposed.refused() }, refused.error)),
         }
     }
 
-    /// Ends the peer's access to a buffer; [`Done::Invalidated`] gives it back. Process context.
+    /// Ends the peer's access to a buffer; [`Done::Invalidated`] gives it back. Any context.
     ///
     /// # Errors
     ///
@@ -483,7 +487,7 @@ impl<E: Ends> Queues<E> {
         }
     }
 
-    /// Posts a buffer for a message. Process context.
+    /// Posts a buffer for a message. Any context.
     ///
     /// # Errors
     ///
@@ -593,7 +597,6 @@ impl<E: Ends> Qp<E> {
         let mut make = bindings::ib_qp_init_attr {
             send_cq: cq.as_ptr(),
             recv_cq: cq.as_ptr(),
-            qp_context: ptr::from_ref(&*queues).cast_mut().cast(),
             sq_sig_type: bindings::ib_sig_type_IB_SIGNAL_REQ_WR,
             qp_type: bindings::ib_qp_type_IB_QPT_RC,
             ..Default::default()
@@ -604,12 +607,16 @@ impl<E: Ends> Qp<E> {
         make.cap.max_recv_sge = 1;
         let made = create(pd.raw(), &mut make);
         if let Ok(qp) = &made {
-            // INVARIANT: Created with these attributes (contract of this function). Nothing was
-            // posted, so there are no completions that read this.
+            // INVARIANT: Created with these attributes (contract of this function).
             *queues.as_mut().project().raw = qp.as_ptr();
         }
+        let queues = Arc::<Queues<E>>::from(queues);
+        // SAFETY: The completion queue was created above. Nothing was posted, so there are no
+        // completions, whose handlers alone read this.
+        // INVARIANT: The queues do not move any more.
+        unsafe { (*cq.as_ptr()).cq_context = Arc::as_ptr(&queues).cast_mut().cast() };
         // INVARIANT: Both were created above, for this.
-        let owner = owner.write(Self(queues.into()));
+        let owner = owner.write(Self(queues));
         // If it was not created, the owner is dropped, and frees the completion queue.
         made?;
         Ok(owner.into())
@@ -629,7 +636,7 @@ impl<E: Ends> Drop for Qp<E> {
                 bindings::ib_drain_qp(self.0.raw);
                 if bindings::ib_destroy_qp_user(self.0.raw, ptr::null_mut()) != 0 {
                     // A queue pair of the kernel, which nobody else uses: a fault of the driver.
-                    // What it may use still stays for ever.
+                    // What it may use still stays for ever, and so does the module: `_resident`.
                     kernel::warn_on!(true);
                     mem::forget(self.0.clone());
                     return;
@@ -640,18 +647,20 @@ impl<E: Ends> Drop for Qp<E> {
     }
 }
 
-/// Returns the queues, and the completion entry, of a completion.
+/// Returns the queues, and the completion entry, of a completion. Not by the queue pair that it names:
+/// a completion that the drain has not waited for, since it has failed, comes when that is freed.
 ///
 /// # Safety
 ///
-/// `wc` is a completion of a queue pair of `E`, during its handler.
+/// `wc` is a completion on `cq`, the completion queue of a queue pair of `E`, during its handler.
 unsafe fn completed<'a, E: Ends>(
+    cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
 ) -> (&'a Queues<E>, &'a Wc, *mut bindings::ib_cqe) {
-    // SAFETY: The completion names its queue pair, whose context is the queues, which exist until
-    // the handler has returned (contract of this function, and invariant of `Queues`).
+    // SAFETY: Both exist during the handler. The context of the completion queue is the queues, which
+    // exist until the handler has returned (contract of this function, and invariant of `Queues`).
     unsafe {
-        let queues = (*(*wc).qp).qp_context.cast::<Queues<E>>();
+        let queues = (*cq).cq_context.cast::<Queues<E>>();
         (&*queues, Wc::view(wc), *(*wc).__bindgen_anon_1.wr_cqe)
     }
 }
@@ -668,10 +677,10 @@ fn result(wc: &Wc) -> Result<(), Status> {
 /// # Safety
 ///
 /// For the core only, with a completion of a send of a queue pair of `E`.
-unsafe extern "C" fn on_sent<E: Ends>(_: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+unsafe extern "C" fn on_sent<E: Ends>(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
     // SAFETY: The contract of this function; the entry is the one that `post` has passed.
     let (queues, wc, posted) = unsafe {
-        let (queues, wc, cqe) = completed::<E>(wc);
+        let (queues, wc, cqe) = completed::<E>(cq, wc);
         (queues, wc, queues.sends.complete(cqe))
     };
     let (ends, result) = (queues.ends.as_arc_borrow(), result(wc));
@@ -696,10 +705,10 @@ unsafe extern "C" fn on_sent<E: Ends>(_: *mut bindings::ib_cq, wc: *mut bindings
 /// # Safety
 ///
 /// For the core only, with a completion of a receive of a queue pair of `E`.
-unsafe extern "C" fn on_received<E: Ends>(_: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+unsafe extern "C" fn on_received<E: Ends>(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
     // SAFETY: As in `on_sent`.
     let (queues, wc, buffer, key) = unsafe {
-        let (queues, wc, cqe) = completed::<E>(wc);
+        let (queues, wc, cqe) = completed::<E>(cq, wc);
         let key = wc.invalidated();
         (queues, wc, queues.receives.complete(cqe), key)
     };

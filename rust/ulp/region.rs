@@ -16,17 +16,17 @@ use super::Pd;
 use crate::bindings;
 use crate::edge::verbs;
 use crate::edge::View;
+use crate::new_spinlock_irq;
+use crate::sync::SpinLockIrq;
 use core::cell::UnsafeCell;
 use core::mem;
 use core::mem::ManuallyDrop;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
-use kernel::new_spinlock;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::sync::SpinLock;
 
 /// What a peer may do with exposed memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub(super) struct Regions {
     all: KVec<Place>,
     /// Indices of the places that no [`Region`] has. Its capacity is their number.
     #[pin]
-    free: SpinLock<KVec<u16>>,
+    free: SpinLockIrq<KVec<u16>>,
     pd: Arc<Pd>,
 }
 
@@ -109,7 +109,7 @@ impl Regions {
         let mut this = kernel::sync::UniqueArc::pin_init(
             try_pin_init!(Self {
                 all,
-                free <- new_spinlock!(free, "Regions::free"),
+                free <- new_spinlock_irq!(free, "Regions::free"),
                 pd: pd.clone(),
             }? Error),
             GFP_KERNEL,
@@ -212,9 +212,7 @@ impl Region {
             return Err((self, buffer, EINVAL));
         }
         // As `ib_update_fast_reg_key` does: a key that the peer has had is of no use.
-        let next = |key: u32| (key & !0xff) | (key.wrapping_add(1) & 0xff);
-        view.set_rkey(next(view.rkey()));
-        view.set_lkey(next(view.lkey()));
+        self.turn_keys(1);
         let at = Remote {
             addr: view.iova(),
             key: view.rkey(),
@@ -226,6 +224,18 @@ impl Region {
             buffer: ManuallyDrop::new(buffer),
             at,
         })
+    }
+
+    /// Moves the low byte of the keys, which consumers choose, by `step`.
+    fn turn_keys(&self, step: u8) {
+        // SAFETY: The region exists (invariant of `Regions`).
+        let view = unsafe { verbs::Mr::view(self.mr.as_ptr()) };
+        let turned = |key: u32| {
+            let [low, ..] = key.to_le_bytes();
+            (key & !0xff) | u32::from(low.wrapping_add(step))
+        };
+        view.set_rkey(turned(view.rkey()));
+        view.set_lkey(turned(view.lkey()));
     }
 
     /// Keeps memory that a peer may have access to until the region is destroyed, with which this is
@@ -273,6 +283,19 @@ impl Exposed {
     /// Returns the region, which exists as long as this.
     pub(super) fn mr(&self) -> *mut bindings::ib_mr {
         self.region.mr.as_ptr()
+    }
+
+    /// Returns the region and the buffer of a registration that was not posted. The key was not used,
+    /// and will be the next one: [`Received::invalidates`](super::Received::invalidates) rests on it
+    /// that a region is registered under all of its other keys before it has one again.
+    ///
+    /// # Safety
+    ///
+    /// The registration was not posted.
+    pub(super) unsafe fn refused(self) -> (Region, Buffer) {
+        self.region.turn_keys(u8::MAX);
+        // SAFETY: Not registered (contract of this function).
+        unsafe { self.end() }
     }
 
     /// Returns the region and the buffer.

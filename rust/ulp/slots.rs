@@ -5,11 +5,11 @@
 use super::qp::Refused;
 use super::Buffer;
 use crate::bindings;
+use crate::new_spinlock_irq;
+use crate::sync::SpinLockIrq;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
-use kernel::new_spinlock;
 use kernel::prelude::*;
-use kernel::sync::SpinLock;
 use kernel::types::Opaque;
 
 /// What belongs to a request while it is outstanding.
@@ -53,7 +53,7 @@ pub(super) struct Slots<T: Load> {
     all: KVec<Slot<T>>,
     /// Indices of the slots without a request. Its capacity is their number.
     #[pin]
-    free: SpinLock<KVec<u16>>,
+    free: SpinLockIrq<KVec<u16>>,
 }
 
 type Done = unsafe extern "C" fn(*mut bindings::ib_cq, *mut bindings::ib_wc);
@@ -74,7 +74,7 @@ impl<T: Load> Slots<T> {
         }
         Ok(try_pin_init!(Self {
             all,
-            free <- new_spinlock!(free, "Slots::free"),
+            free <- new_spinlock_irq!(free, "Slots::free"),
         }))
     }
 

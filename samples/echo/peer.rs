@@ -31,6 +31,7 @@ use rdma::cm::CmEvent;
 use rdma::cm::CmId;
 use rdma::cm::CmUser;
 use rdma::cm::ConnParam;
+use rdma::cm::NotAccepted;
 use rdma::cm::Params;
 use rdma::cm::Refusal;
 use rdma::cm::Request;
@@ -420,9 +421,10 @@ impl CmUser for Peer {
                 *state = State::Open { id, qp };
                 answered
             }
-            Err(answered) => {
+            Err(NotAccepted { answered, qp: made }) => {
                 drop(state);
-                drop(qp);
+                // Not under the lock: the last one waits for its handlers.
+                drop((qp, made));
                 service.forget(&server);
                 answered
             }

@@ -10,6 +10,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 
 #define MSG_LEN 4096
@@ -27,6 +28,8 @@ struct pair {
 	struct side a, b;
 	struct completion wake;
 	atomic_t wakes;
+	struct work_struct send;
+	struct completion sending;
 };
 
 static int checks, failures;
@@ -194,6 +197,45 @@ static void check_traffic(struct pair *p)
 	check(w && w->status == IB_WC_WR_FLUSH_ERR, "and flushes the others");
 }
 
+static void send_aside(struct work_struct *work)
+{
+	struct pair *p = container_of(work, struct pair, send);
+
+	complete(&p->sending);
+	post_send(p, &p->a, MSG_LEN, 201, IB_WR_SEND);
+}
+
+/*
+ * The receiver is drained while a message is on its way into it. With hold_ms of
+ * softpair, the message has its receive by then, and is not copied yet.
+ */
+static void check_drain(struct pair *p)
+{
+	struct ib_wc wc[2 * RING], *old, *marker;
+	int n;
+
+	check(!to_state(p->b.qp, IB_QPS_RESET, 0) &&
+	      !connect(p->b.qp, p->a.qp->qp_num), "reset and connect again");
+	memset(p->a.buf, 1, MSG_LEN);
+	check(!post_recv(p, &p->b, MSG_LEN, 200), "a receive for a drain");
+	schedule_work(&p->send);
+	wait_for_completion(&p->sending);
+	msleep(20);
+	check(!to_state(p->b.qp, IB_QPS_ERR, 0) &&
+	      !post_recv(p, &p->b, MSG_LEN, 202), "drain");
+	n = ib_poll_cq(p->cq, ARRAY_SIZE(wc), wc);
+	memset(p->b.buf, 2, MSG_LEN);
+	old = find(wc, n, 200);
+	marker = find(wc, n, 202);
+	check(old && marker && old < marker &&
+	      marker->status == IB_WC_WR_FLUSH_ERR,
+	      "the end of the drain is the last completion");
+	flush_work(&p->send);
+	check(!memchr_inv(p->b.buf, 2, MSG_LEN),
+	      "nothing is written after a drain");
+	ib_poll_cq(p->cq, ARRAY_SIZE(wc), wc);
+}
+
 static void check_query(struct pair *p)
 {
 	struct ib_qp_init_attr init;
@@ -217,6 +259,8 @@ static void run(struct ib_device *dev)
 		return;
 	p->dev = dev;
 	init_completion(&p->wake);
+	init_completion(&p->sending);
+	INIT_WORK(&p->send, send_aside);
 	p->a.buf = kzalloc(MSG_LEN, GFP_KERNEL);
 	p->b.buf = kzalloc(MSG_LEN, GFP_KERNEL);
 	p->pd = ib_alloc_pd(dev, 0);
@@ -236,6 +280,7 @@ static void run(struct ib_device *dev)
 	      !connect(p->b.qp, p->a.qp->qp_num), "connect them");
 	check_query(p);
 	check_traffic(p);
+	check_drain(p);
 
 	check(ib_destroy_cq_user(p->cq, NULL) == -EBUSY, "a CQ in use stays");
 	check(!ib_destroy_qp(p->a.qp) && !ib_destroy_qp(p->b.qp),

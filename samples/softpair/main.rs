@@ -37,6 +37,12 @@ module! {
     authors: ["The rust-rdma authors"],
     description: "Example RDMA device: queue pairs that meet in memory",
     license: "GPL",
+    params: {
+        hold_ms: u32 {
+            default: 0,
+            description: "For tests: how long a message is held before it is copied; the sender sleeps",
+        },
+    },
 }
 
 /// The module owns the device; dropping the registration unregisters it.
@@ -219,8 +225,14 @@ impl Provider for Softpair {
         inner.state = to;
         drop(inner);
         match to {
-            QpState::Reset => qp.reset(),
-            QpState::Err => qp.flush(),
+            QpState::Reset => {
+                qp.settle();
+                qp.reset();
+            }
+            QpState::Err => {
+                qp.settle();
+                qp.flush();
+            }
             QpState::Init | QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => (),
         }
         Ok(())
@@ -246,6 +258,7 @@ impl Provider for Softpair {
 
     fn destroy_qp(qp: &Qp<Self>, _: &mut Udata<'_>) -> Result {
         qp.device().qps.remove(qp.qp_num());
+        qp.end();
         Ok(())
     }
 

@@ -6,18 +6,28 @@
 //! queue pair that is being destroyed. The locks are spinlocks that disable interrupts, because
 //! data path verbs are called in any context. They do not nest. Consumers are called from a work
 //! item in softirq, never from within a verb.
+//!
+//! A receive that a sender has taken is neither in the queue nor completed while the message is copied.
+//! Such deliveries are counted, and the verbs after which a consumer may reuse its memory wait for
+//! them: [`QpCore::settle`].
 
 use crate::edge::copy;
+use crate::module_parameters;
 use crate::Softpair;
 use crate::KEY;
 use kernel::impl_has_work;
+use kernel::new_condvar;
 use kernel::new_work;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::sync::CondVar;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
 use kernel::workqueue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
+use rdma::features::param;
 use rdma::new_spinlock_irq;
 use rdma::provider::wc::QpToken;
 use rdma::provider::*;
@@ -183,6 +193,8 @@ pub(crate) struct QpInner {
     /// Number of the queue pair that sends go to.
     pub(crate) peer: u32,
     recvs: Ring<Recv>,
+    /// Number of senders that have taken a receive, or are flushing, and have not finished.
+    deliveries: u32,
 }
 
 impl QpInner {
@@ -201,6 +213,9 @@ pub(crate) struct QpCore {
     signals_all: bool,
     #[pin]
     inner: SpinLockIrq<QpInner>,
+    /// Notified when the last delivery has finished.
+    #[pin]
+    settled: CondVar,
 }
 
 impl QpCore {
@@ -215,6 +230,7 @@ impl QpCore {
             state: QpState::Reset,
             peer: 0,
             recvs: Ring::new(recvs)?,
+            deliveries: 0,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -223,6 +239,7 @@ impl QpCore {
                 recv_cq,
                 signals_all,
                 inner <- new_spinlock_irq!(inner, "QpCore::inner"),
+                settled <- new_condvar!("QpCore::settled"),
             }),
             GFP_KERNEL,
         )
@@ -278,7 +295,10 @@ impl QpCore {
         if !fits {
             inner.state = QpState::Err;
         }
+        // OVERFLOW: No more than there are CPUs and tasks that post.
+        inner.deliveries += 1;
         drop(inner);
+        hold();
         let opcode = bindings::ib_wc_opcode_IB_WC_RECV;
         if fits {
             copy(addr, recv.addr, length);
@@ -294,6 +314,30 @@ impl QpCore {
             self.recv_cq.complete(wc, true);
             self.flush();
         }
+        let mut inner = self.lock();
+        // OVERFLOW: It was counted above.
+        inner.deliveries -= 1;
+        let last = inner.deliveries == 0;
+        drop(inner);
+        if last {
+            self.settled.notify_all();
+        }
+    }
+
+    /// Waits until all that senders have taken is completed. In a state in which this receives nothing,
+    /// no sender writes into memory of the consumer afterwards, and what the consumer posts completes
+    /// last. May sleep.
+    pub(crate) fn settle(&self) {
+        let mut inner = self.lock();
+        while inner.deliveries > 0 {
+            self.settled.wait(&mut inner);
+        }
+    }
+
+    /// Ends all use of the consumer's memory and queues. May sleep.
+    pub(crate) fn end(&self) {
+        self.lock().state = QpState::Reset;
+        self.settle();
     }
 
     pub(crate) fn post_recv(&self, wr: &RecvWr<'_>) -> Result {
@@ -333,6 +377,14 @@ impl QpCore {
     pub(crate) fn reset(&self) {
         let mut inner = self.lock();
         while inner.recvs.pop().is_some() {}
+    }
+}
+
+/// Waits as long as the module was told: for a test, which only posts where it may sleep.
+fn hold() {
+    let ms = param::<u32>(module_parameters::hold_ms.value());
+    if ms != 0 {
+        fsleep(Delta::from_millis(ms.into()));
     }
 }
 

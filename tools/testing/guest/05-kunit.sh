@@ -47,12 +47,13 @@ if has_config CONFIG_KUNIT; then
 else
     skip "KUnit suites" "this kernel has no $without"
 fi
-check "softpair loads" freshly softpair
+# So long that the drain of softpair_check comes while a message is held.
+check "softpair loads" freshly softpair hold_ms=100
 softpair_check
 for m in countdev fakeib fakeverbs; do check "$m loads" freshly $m; done
 # shellcheck disable=SC2086
 check "all of them unload" unloaded fakeverbs fakeib countdev softpair_check softpair $kunit_modules
 # What the tree builds, and no list above names.
-known="cmcalls countdev fakeib fakeverbs ib_cm ib_core ib_umad ib_uverbs ib_uverbs_support iw_cm iwstub rdma_cm rdma_echo rdma_rxe rdma_ucm softpair softpair_check $kunit_modules"
+known="cmcalls countdev fakeib fakeverbs ib_cm ib_core ib_umad ib_uverbs ib_uverbs_support iw_cm iwstub rdma_cm rdma_echo rdma_rxe rdma_ucm rdma_ulp_check softpair softpair_check $kunit_modules"
 check "no module is left out" same_words "$(our_modules | xargs)" "$known"
 finish

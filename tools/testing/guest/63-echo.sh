@@ -62,6 +62,8 @@ shown() {
     cat /tmp/shown
     grep -q "lqpn.*rdma_echo" /tmp/shown && grep -q "cm-idn.*rdma_echo" /tmp/shown && wait_until 20 gone
 }
+# said CHECK: what rdma_ulp_check has printed.
+said() { dmesg | grep -F "rdma_ulp_check: " | tail -n 8 && dmesg | grep -qF "rdma_ulp_check: ok - $1"; }
 
 # The same over iWARP: siw in place of soft-RoCE.
 iwarp() {
@@ -94,6 +96,12 @@ check "a program is killed" killed
 check "the device is removed under a connection" removed
 check "the device comes back" again
 check "the module is unloaded under a connection" unloaded
+check "rdma_ulp_check loads" within 200 modprobe rdma_ulp_check address=0x0a000102
+for what in "a buffer that is too large is refused" "a rejection has a reason and data" \
+    "a request that fails gives its queue pair back" "refusals use no keys"; do
+    check "$what" said "$what"
+done
+check "rdma_ulp_check unloads" within 20 rmmod rdma_ulp_check
 if ! has_config CONFIG_RDMA_SIW; then
     skip "iWARP" "this kernel has no $without"
 elif ! ours rdma_cm; then

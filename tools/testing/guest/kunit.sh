@@ -45,10 +45,10 @@ suites_of() {
     done </tmp/kunit
     check "the suites of $module" same_words "$seen" "$*"
 }
-# freshly MODULE: loads it, also if it was loaded before.
+# freshly MODULE [PARAMETER=VALUE...]: loads it, also if it was loaded before.
 freshly() {
     if [ -d "/sys/module/$1" ]; then rmmod "$1" || return; fi
-    modprobe "$1"
+    modprobe "$@"
 }
 # same_words WORDS WANTED: in any order. (The guest has no /dev/fd for <().)
 same_words() {

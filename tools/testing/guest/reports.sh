@@ -29,7 +29,7 @@ known_because=('the C isert frees a logout that is in its list still, if the ini
 # A data race is a report if one of its two accesses is ours. The kernel has races of its own, most
 # of which its maintainers know and tolerate. Of each access the first lines of the stack tell: a helper in
 # C, or a function of C's that was given what is ours to read, is at the very top.
-ours='[[](ib_core|rdma_rxe|ib_umad|ib_uverbs|ib_uverbs_support|ib_cm|iw_cm|rdma_cm|rdma_ucm|fakeib|fakeverbs|iwstub|softpair|softpair_check|rdma_echo|cmcalls|countdev|rdma_kunit|rdma_kunit_core|rdma_kunit_umem|rxe_kunit)[]]'
+ours='[[](ib_core|rdma_rxe|ib_umad|ib_uverbs|ib_uverbs_support|ib_cm|iw_cm|rdma_cm|rdma_ucm|fakeib|fakeverbs|iwstub|softpair|softpair_check|rdma_echo|rdma_ulp_check|cmcalls|countdev|rdma_kunit|rdma_kunit_core|rdma_kunit_umem|rxe_kunit)[]]'
 races() {
     awk -v ours="$ours" '
         { text = $0; sub(/\r$/, "", text); sub(/^(\[[^]]*\] ?)+/, "", text) }
