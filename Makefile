@@ -25,7 +25,7 @@ help:
 	@echo "make fuzz   coverage-guided fuzzing of engines, rings and packets (MINUTES=30, T=packets|rings|wire)"
 	@echo "make miri       the host tests of unsafe code under Miri (needs rustup's nightly toolchain with miri)"
 	@echo "make mutants    score the host tests by mutation (MINUTES=30, SEED=1, T=glob over files; EQUIVALENT=1 checks the list)"
-	@echo "make bench      C against Rust, into Documentation/performance.md (REPEATS=3; QUICK=1, or instead: NETEM=1 bad wires, GRO=1 packets one by one, UD=1 datagrams, CORE=1 the cores, VERBS=1 ib_uverbs, CM=1 connections, FAIR=1 beside other work)"
+	@echo "make bench      C against Rust, into Documentation/performance.md (REPEATS=3; QUICK=1, or instead: NETEM=1 bad wires, GRO=1 packets one by one, UD=1 datagrams, CORE=1 the cores, VERBS=1 ib_uverbs, CM=1 connections, FAIR=1 beside other work, ULP=1 kernel users, TCP=1 TCP and further sizes)"
 	@echo "make shell      a root shell in the booted guest, modules loaded"
 	@echo "make guest SCRIPT=FILE   run FILE as root in the guest, return its exit status"
 	@echo "make modules    build our modules (KDIR=DIR against your own kernel)"

@@ -43,7 +43,7 @@ use rdma::new_table;
 use rdma::table::Table;
 use rdma::umem::odp::Touch;
 
-pub(crate) use self::batch::{Batch, Fill};
+pub(crate) use self::batch::{Batch, Fill, Locks};
 pub(crate) use self::edge::{Part, Room};
 pub(crate) use self::region::{Mr, MrCore};
 pub(crate) use self::sge::{Cursor, Sge};
@@ -151,6 +151,8 @@ pub(crate) enum MemError {
     ListTooShort,
     /// Pages of the range are not present. The requester can wait for them.
     Absent,
+    /// A [`Fill`] would need a lock, and its caller holds that of a region.
+    Locked,
 }
 
 impl MemError {
@@ -158,6 +160,7 @@ impl MemError {
     pub(crate) const fn wc_status(self) -> WcStatus {
         match self {
             MemError::Absent
+            | MemError::Locked
             | MemError::Key
             | MemError::Domain
             | MemError::Access
@@ -179,6 +182,7 @@ impl From<MemError> for RemoteFault {
             | MemError::Access
             | MemError::Range
             | MemError::Bound
+            | MemError::Locked
             | MemError::ListTooShort => RemoteFault::Access,
         }
     }

@@ -5,7 +5,7 @@
 # two namespaces over a veth that passes batches, "loop" two processes on one device. With GRO=1
 # (run.sh puts it in front) there are two other places: "apart" is the wire with packets that
 # cross one by one, as through a network card, and "apart with GRO" the same with packets
-# collected where they arrive. With UD=1 there are other rows. ROWS, if set, is a regular
+# collected where they arrive. With UD=1 or TCP=1 there are other rows. ROWS, if set, is a regular
 # expression: the rows to measure.
 cd /share/tests || exit 1
 . ./rdma.sh
@@ -24,7 +24,9 @@ else
     small=3000 large=100 lat=500
     wait=()
 fi
-two_nodes 4200 || exit 1
+mtu=4200
+if [ -n "${TCP:-}" ]; then mtu=9000; fi
+two_nodes $mtu || exit 1
 places=(wire loop)
 if [ -n "${GRO:-}" ]; then places=(apart "apart with GRO"); fi
 # collect STATE: packets leave one by one; STATE, on or off, is that of GRO.
@@ -82,6 +84,46 @@ unreliable() {
     figure "$where UC send 64 B" 5 "$rate" "${run[@]}" ib_send_bw -c UC -s 64 -n $small "${wait[@]}"
     figure "$where UC send 4 KiB, MTU 4096" 5 "$rate" "${run[@]}" ib_send_bw -c UC -m 4096 -s 4096 -n $small "${wait[@]}"
 }
+
+# tcp ROW SIZE COUNT [pingpong]: one TCP stream from node 2 to node 1, or round trips.
+tcp() {
+    local name=$1 value server
+    shift
+    if [ -n "${ROWS:-}" ] && ! [[ $name =~ $ROWS ]]; then return; fi
+    port=$((port + 1))
+    on 1 stream serve 10.0.1.1 $port "$@" &
+    server=$!
+    listening 1 $port
+    value=$(within 60 ip netns exec n2 stream send 10.0.1.1 $port "$@")
+    kill $server 2>/dev/null
+    wait $server 2>/dev/null
+    echo "R|$name|${value:-failed}|us"
+}
+
+# What a user would take instead, and the sizes that the other rows leave out, on one wire.
+sizes() {
+    local mtu
+    tcp "wire TCP 8 KiB" 8192 5000
+    tcp "wire TCP 64 KiB" 65536 500
+    tcp "wire TCP 1 MiB" 1048576 50
+    tcp "wire TCP half round trip 8 B" 8 2000 pingpong
+    figure "wire send latency 8 B" 5 v pair 60 v4 ib_send_lat -s 8 -n $lat "${wait[@]}"
+    for mtu in 1024 4096; do
+        figure "wire send 64 KiB, MTU $mtu" 4 "$volume" pair 60 v4 ib_send_bw -m $mtu -s 65536 -n 100 "${wait[@]}"
+    done
+    figure "wire send 8 KiB, MTU 4096" 5 "$rate" pair 60 v4 ib_send_bw -m 4096 -s 8192 -n 3000 "${wait[@]}"
+    figure "wire read 8 KiB, MTU 4096" 5 "$rate" pair 60 v4 ib_read_bw -m 4096 -s 8192 -n 3000 "${wait[@]}"
+    figure "wire send 1 MiB, MTU 4096" 4 "16 * $volume" pair 60 v4 ib_send_bw -m 4096 -s 1048576 -n 20 "${wait[@]}"
+    figure "wire read 1 MiB, MTU 4096" 4 "16 * $volume" pair 60 v4 ib_read_bw -m 4096 -s 1048576 -n 20 "${wait[@]}"
+    # Time for a message of either direction.
+    figure "wire send 16 KiB both ways, MTU 4096" 5 "$rate" pair 60 v4 ib_send_bw -b -m 4096 -s 16384 -n 1000 "${wait[@]}"
+    figure "wire send 4 KiB, MTU 4096, 64 QPs" 5 "$rate" pair 60 v4 ib_send_bw -m 4096 -s 4096 -q 64 -n 128 "${wait[@]}"
+    figure "loop send 4 KiB, MTU 4096, 64 QPs" 5 "$rate" loop ib_send_bw -m 4096 -s 4096 -q 64 -n 128 "${wait[@]}"
+}
+if [ -n "${TCP:-}" ]; then
+    sizes
+    exit
+fi
 
 for where in "${places[@]}"; do
     run=(pair 60 v4)

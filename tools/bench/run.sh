@@ -16,6 +16,8 @@
 # CORE=1 measures the cores, ib_core against ours, below the C driver (core.sh; icount).
 # VERBS=1 measures ib_uverbs and its support, the C modules against ours, on our core and driver
 # (guest.sh; icount).
+# TCP=1 measures TCP on the same wire, and sizes that the speed table leaves out (guest.sh; icount).
+# ULP=1 measures the kernel's own users of RDMA: storage, files, RDS (ulp.sh; icount).
 # CM=1 measures connections, the C modules of connection management against ours, on our core and
 # driver (cm.sh; icount).
 # A boot that fails gives no figures, and counts in the n/N of its rows. The exit status is 1 then.
@@ -37,6 +39,7 @@ measure() {
     local repeats=${REPEATS:-3} c=c against=${STACK:-rust} settings="GRO= UD="
     case $section in
     core) against=ib_core ;;
+    tcp) settings="GRO= UD= TCP=1" ;;
     gro) settings="GRO=1 UD=" ;;
     ud) settings="GRO= UD=1" ;;
     uverbs)
@@ -47,6 +50,7 @@ measure() {
     esac
     stacks="$c $against"
     [ "$against" != "$c" ] || stacks=$c
+    if [ "$section" = ulp ]; then settings+=" ULPS='${ULPS:-}' ROWS='${ROWS:-}'"; fi
     { echo "$settings"; cat "$TOP/tools/bench/$script"; } >"$out/script"
     cp "$out/about" "$out/figures-$section"
     for mode in $modes; do
@@ -57,7 +61,7 @@ measure() {
                 [ "$mode" = wall ] || icount=1
                 name=rust verdict=ok
                 [ "$stack" != "$c" ] || name=c
-                ICOUNT=$icount ACCEL=tcg SMP=2 STACK=$stack QUIET=1 TIMEOUT=900 \
+                ICOUNT=$icount ACCEL=tcg SMP=2 STACK=$stack QUIET=1 TIMEOUT=${TIMEOUT:-900} \
                     "$TOP/tools/boot.sh" "$out/guest" "$out/script" || verdict=failed
                 if [ $verdict = ok ]; then
                     sed -n "s/^R|/$mode|$name|/p" "$out/guest/share1/output" >>"$out/figures-$section"
@@ -86,6 +90,10 @@ elif [ -n "${FAIR:-}" ]; then
     measure fair fair.sh "${MODES:-icount}"
 elif [ -n "${VERBS:-}" ]; then
     measure uverbs guest.sh "${MODES:-icount}"
+elif [ -n "${TCP:-}" ]; then
+    measure tcp guest.sh icount
+elif [ -n "${ULP:-}" ]; then
+    measure ulp ulp.sh icount
 elif [ -n "${CM:-}" ]; then
     measure cm cm.sh "${MODES:-icount}"
 elif [ -n "${CORE:-}" ]; then

@@ -24,7 +24,7 @@ import sys
 
 TITLES = {"icount": "Instructions (one CPU, one instruction is one nanosecond of the guest)",
           "wall": "Wall clock (two CPUs, emulated)"}
-SECTIONS = ("bench", "gro", "ud", "netem", "fair", "core", "uverbs", "cm")
+SECTIONS = ("bench", "gro", "ud", "netem", "fair", "core", "uverbs", "cm", "tcp", "ulp")
 EVERYTHING = "hw/rxe core mad umem rust"
 PATHS = {"core": "core mad umem rust", "uverbs": "uverbs rust", "cm": "cm iwcm cma ucma rust"}
 HEADER = "| case | unit | C | Rust | Rust against C |\n|---|---|---|---|---|"

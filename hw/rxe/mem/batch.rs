@@ -27,7 +27,7 @@ use rdma::umem::odp::Touch;
 /// Number of regions that a batch keeps: one for a header and one for a payload.
 const KEPT: usize = 2;
 
-/// Bytes per step of a copy under a region's lock; the buffer is on the stack.
+/// Bytes per step of a copy between two regions that both have a lock; the buffer is on the stack.
 const BOUNCE: usize = 256;
 
 /// Bytes that are flushed per step, as a region's lock may be held.
@@ -36,8 +36,17 @@ const FLUSH_PART: usize = 1 << 18;
 const FLUSH_TURN: usize = 1 << 20;
 
 /// Source of bytes that are copied only once: writes the bytes of a message from the given offset
-/// on into a room. It may take leaf locks but must not sleep.
-pub(crate) type Fill<'f> = &'f mut dyn FnMut(usize, Room<'_>) -> Result<(), MemError>;
+/// on into a room. It must not sleep. With [`Locks::Held`] it must not take the lock of a region or a
+/// window, and not enter a gate; if it cannot do without, it fails with [`MemError::Locked`] and is
+/// called again later.
+pub(crate) type Fill<'f> = &'f mut dyn FnMut(usize, Room<'_>, Locks) -> Result<(), MemError>;
+
+/// Whether the caller of a [`Fill`] holds the lock of the region that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Locks {
+    Free,
+    Held,
+}
 
 /// Access to memory for one turn of one queue pair.
 pub(crate) struct Batch<'m> {
@@ -114,6 +123,34 @@ impl<'m> Batch<'m> {
         Ok(())
     }
 
+    /// [`Self::gather`] for a caller that holds the lock of a region: only from regions that the
+    /// batch keeps already, as after [`Self::check_gather`], and that have no lock.
+    ///
+    /// # Errors
+    ///
+    /// `Locked` for other regions; otherwise those of [`Self::gather`].
+    pub(crate) fn gather_kept(
+        &mut self,
+        list: &[Sge],
+        cursor: &mut Cursor,
+        offset: u32,
+        to: Room<'_>,
+    ) -> Result<(), MemError> {
+        let mut rest = to;
+        for piece in Walk::new(list, cursor, offset, rest.len()) {
+            let piece = piece?;
+            let (part, behind) = rest.split_at(piece.len).ok_or(MemError::ListTooShort)?;
+            let claim = self.local(piece.lkey, Touch::Read);
+            let core = self.find_kept(index(Key(piece.lkey)));
+            let core = core.filter(|core| !core.is_locked());
+            let core = core.ok_or(MemError::Locked)?;
+            let done = MrCore::with(core, &claim, piece.addr, piece.len, |from| from.read(part))?;
+            whole(done, piece.len)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
     /// Checks whether [`Self::gather`] of `len` bytes would succeed now.
     ///
     /// # Errors
@@ -152,14 +189,14 @@ impl<'m> Batch<'m> {
         fill: Fill<'_>,
     ) -> Result<(), MemError> {
         if let Some(part) = self.part_of(list, cursor, offset, len, Touch::Write) {
-            return fill(0, part.room().ok_or(MemError::Range)?);
+            return fill(0, part.room().ok_or(MemError::Range)?, Locks::Free);
         }
         let mut done = 0usize;
         for piece in Walk::new(list, cursor, offset, len) {
             let piece = piece?;
             let claim = self.local(piece.lkey, Touch::Write);
-            self.put(&claim, piece.addr, piece.len, &mut |at, room| {
-                fill(done.saturating_add(at), room)
+            self.put(&claim, piece.addr, piece.len, &mut |at, room, locks| {
+                fill(done.saturating_add(at), room, locks)
             })?;
             done = done.saturating_add(piece.len);
         }
@@ -480,8 +517,8 @@ impl<'m> Batch<'m> {
     fn put(&mut self, claim: &Claim, va: u64, len: usize, fill: Fill<'_>) -> Result<(), MemError> {
         let mut filled = true;
         let core = self.region(Key(claim.key))?;
-        let done = write_by(core, claim, va, len, &mut |at, room| {
-            let done = fill(at, room);
+        let done = write_by(core, claim, va, len, &mut |at, room, locks| {
+            let done = fill(at, room, locks);
             filled = done.is_ok();
             done
         });
@@ -573,12 +610,17 @@ impl<'m> Batch<'m> {
     #[inline]
     fn find(&mut self, key: Key) -> Option<&Entered<MrCore>> {
         let index = index(key);
-        let is_it = |held: &Option<Held>| held.as_ref().is_some_and(|h| h.index == index);
-        let place = match self.kept.iter().position(is_it) {
+        let place = match self.kept.iter().position(|held| has_index(held, index)) {
             Some(place) => place,
             None => return self.enter(index),
         };
         self.kept.get(place)?.as_ref().map(|held| &held.core)
+    }
+
+    /// Returns a region if the batch keeps it.
+    fn find_kept(&self, index: u32) -> Option<&Entered<MrCore>> {
+        let held = self.kept.iter().find(|held| has_index(held, index))?;
+        held.as_ref().map(|held| &held.core)
     }
 
     /// Enters a region that the batch does not keep yet.
@@ -663,12 +705,17 @@ impl Memory {
     }
 }
 
+#[inline(always)]
+fn has_index(held: &Option<Held>, index: u32) -> bool {
+    held.as_ref().is_some_and(|held| held.index == index)
+}
+
 fn is_window(key: Key) -> bool {
     MW_INDICES.contains(&index(key))
 }
 
-/// Calls `fill` to write a range of a region. A fast or on-demand region is written under a lock
-/// that `fill` may need as well, so the bytes are first copied to the stack.
+/// Calls `fill` to write a range of a region. A fast or on-demand region is written under its lock.
+/// If `fill` needs such a lock as well, the bytes are first copied to the stack.
 fn write_by(
     core: &Entered<MrCore>,
     claim: &Claim,
@@ -676,23 +723,41 @@ fn write_by(
     len: usize,
     fill: Fill<'_>,
 ) -> Result<(), MemError> {
+    let locks = match core.is_locked() {
+        true => Locks::Held,
+        false => Locks::Free,
+    };
     let mut done = 0usize;
-    if !core.is_locked() {
-        return MrCore::with(core, claim, va, len, |memory| {
-            for part in memory {
-                let room = part.room().ok_or(MemError::Range)?;
-                let some = room.len();
-                fill(done, room)?;
-                done = done.saturating_add(some);
-            }
-            whole(done, len)
-        })?;
+    let written = MrCore::with(core, claim, va, len, |memory| {
+        for part in memory {
+            let room = part.room().ok_or(MemError::Range)?;
+            let some = room.len();
+            fill(done, room, locks)?;
+            done = done.saturating_add(some);
+        }
+        whole(done, len)
+    })?;
+    match written {
+        Err(MemError::Locked) => write_bounced(core, claim, va, len, fill),
+        Ok(()) | Err(_) => written,
     }
+}
+
+/// [`write_by`] by way of the stack, for a region that has a lock.
+#[inline(never)]
+fn write_bounced(
+    core: &Entered<MrCore>,
+    claim: &Claim,
+    va: u64,
+    len: usize,
+    fill: Fill<'_>,
+) -> Result<(), MemError> {
+    let mut done = 0usize;
     let mut bounce = [0; BOUNCE];
     while done < len {
         let some = bounce.len().min(len.saturating_sub(done));
         let part = bounce.get_mut(..some).ok_or(MemError::Range)?;
-        fill(done, Room::of(part))?;
+        fill(done, Room::of(part), Locks::Free)?;
         let at = u64::try_from(done)
             .ok()
             .and_then(|done| va.checked_add(done));

@@ -9,6 +9,7 @@ mod tests {
     use crate::mem::access;
     use crate::mem::Batch;
     use crate::mem::Cursor;
+    use crate::mem::Locks;
     use crate::mem::MemError;
     use crate::mem::Memory;
     use crate::mem::Mr;
@@ -312,6 +313,93 @@ mod tests {
         assert_eq!(mr.map_begin(3000), Err(EINVAL));
         assert_eq!(mr.map_begin(0), Err(EINVAL));
         assert_eq!(Mr::dma(&memory, PD, 0)?.map_begin(4096), Err(EINVAL));
+        Ok(())
+    }
+
+    /// Creates a fast region of the first pages of a buffer, in reverse order, and registers it.
+    fn registered(memory: &Arc<Memory>, buffer: &Buffer, pages: usize, iova: u64) -> Result<Mr> {
+        let mr = Mr::fast(memory, PD, pages)?;
+        let len = u64::try_from(pages * PAGE_SIZE)?;
+        map_reversed(&mr, buffer, pages, iova, len)?;
+        let register = LocalOp::RegMr {
+            key: mr.key(),
+            access: ALL,
+            iova,
+        };
+        assert_eq!(batch(memory).local_op(&register), Ok(()));
+        Ok(mr)
+    }
+
+    #[test]
+    fn a_fast_region_is_filled_in_place() -> Result {
+        let memory = memory()?;
+        let buffer = Buffer::new(2)?;
+        let mr = registered(&memory, &buffer, 2, 0x5000)?;
+        let data = KVec::from_elem(0x5au8, PAGE_SIZE, GFP_KERNEL)?;
+        // Each of the two pages is written at once, under the lock of the region.
+        let (mut calls, mut bytes) = (0, 0);
+        let mut fill = |at: usize, room: Room<'_>, locks: Locks| {
+            assert_eq!((at, locks), (bytes, Locks::Held));
+            calls += 1;
+            bytes += room.len();
+            room.fill(&data).ok_or(MemError::Range)
+        };
+        let done = batch(&memory).write_remote_by(mr.key(), 0x5000 + 96, PAGE_SIZE, &mut fill);
+        assert_eq!((done, calls, bytes), (Ok(()), 2, PAGE_SIZE));
+        assert_eq!(buffer.bytes(PAGE_SIZE + 94), *b"\0\0ZZ");
+        assert_eq!(buffer.bytes(2 * PAGE_SIZE - 2), *b"ZZ");
+        assert_eq!(buffer.bytes(94), *b"ZZ\0\0");
+        Ok(())
+    }
+
+    #[test]
+    fn a_fast_region_is_filled_from_one_with_a_lock() -> Result {
+        let memory = memory()?;
+        let buffer = Buffer::new(2)?;
+        let mr = registered(&memory, &buffer, 2, 0)?;
+        let dma = Mr::dma(&memory, PD, ALL)?;
+        let mut theirs = batch(&memory);
+        assert_eq!(
+            theirs.write_remote(mr.key(), 4000, b"copied by itself"),
+            Ok(())
+        );
+        // A region is copied to another place in itself: its lock cannot be taken twice.
+        let list = [Sge {
+            addr: 4000,
+            length: 16,
+            lkey: mr.key().0,
+        }];
+        let mut refused = 0;
+        let mut fill = |at: usize, room: Room<'_>, locks: Locks| {
+            let at = u32::try_from(at).map_err(|_| MemError::Range)?;
+            let mut cursor = Cursor::START;
+            match locks {
+                Locks::Free => theirs.gather(&list, &mut cursor, at, room),
+                Locks::Held => {
+                    refused += 1;
+                    theirs.gather_kept(&list, &mut cursor, at, room)
+                }
+            }
+        };
+        let done = batch(&memory).write_remote_by(mr.key(), 5000, 16, &mut fill);
+        assert_eq!((done, refused), (Ok(()), 1));
+        // The second page of the region is the first of the buffer.
+        assert_eq!(buffer.bytes(5000 - PAGE_SIZE), *b"copied by itself");
+
+        // A region without a lock is read at once, but only if the batch keeps it already.
+        let mut got = [0; 6];
+        let list = [Sge {
+            addr: buffer.at(5000 - PAGE_SIZE),
+            length: 6,
+            lkey: dma.key().0,
+        }];
+        let mut fresh = batch(&memory);
+        let mut cursor = Cursor::START;
+        let early = fresh.gather_kept(&list, &mut cursor, 0, Room::of(&mut got));
+        assert_eq!(early, Err(MemError::Locked));
+        assert_eq!(fresh.check_gather(&list, Cursor::START, 0, 6), Ok(()));
+        let done = fresh.gather_kept(&list, &mut cursor, 0, Room::of(&mut got));
+        assert_eq!((done, got), (Ok(()), *b"copied"));
         Ok(())
     }
 

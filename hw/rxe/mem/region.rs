@@ -179,7 +179,8 @@ impl MrCore {
     }
 
     /// Returns the `len` bytes at `va` if `claim` permits the access and they are contiguous in a
-    /// user's pinned pages. On `None` the caller falls back to [`Self::with`].
+    /// user's pinned pages, or a kernel user's own. On `None` the caller falls back to
+    /// [`Self::with`].
     #[inline]
     pub(super) fn part<'a>(
         this: &'a Entered<Self>,
@@ -187,18 +188,27 @@ impl MrCore {
         va: u64,
         len: usize,
     ) -> Option<Part<'a>> {
-        let Backing::User { iova, shape, pages } = &this.backing else {
-            return None;
+        let address = match &this.backing {
+            Backing::User { iova, shape, pages } => {
+                let (block, inside) = shape.in_one_block(va.checked_sub(*iova)?, len)?;
+                pages.all().get(block)?.wrapping_add(inside)
+            }
+            Backing::Dma if !claim.from_peer => {
+                let start = usize::try_from(va).ok()?;
+                start.checked_add(len).and(Some(start))?
+            }
+            Backing::Dma | Backing::OnDemand { .. } | Backing::Chunked { .. } | Backing::Fast => {
+                return None;
+            }
         };
         if PdId(this.pd.load(Relaxed)) != claim.pd {
             return None;
         }
         this.permits(claim).ok()?;
-        let (block, inside) = shape.in_one_block(va.checked_sub(*iova)?, len)?;
-        let address = pages.all().get(block)?.wrapping_add(inside);
         let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
-        // SAFETY: The piece lies in the pinned pages of `backing`, which are mapped while `this`
-        // exists (type invariant). It is writable if the claim's rights include writing.
+        // SAFETY: The piece lies in memory of `backing`, which is mapped while `this` exists (type
+        // invariant): a user's pinned pages, or memory that a kernel user named itself. It is
+        // writable if the claim's rights include writing.
         Some(unsafe { Part::new(Piece { at, len }, claim.writes()) })
     }
 
@@ -253,6 +263,10 @@ impl MrCore {
             }
             Backing::Dma | Backing::User { .. } | Backing::Fast => Err(MemError::Key),
         }
+    }
+
+    fn is_fast(&self) -> bool {
+        matches!(self.backing, Backing::Fast)
     }
 
     /// Returns whether a lock is held while the region's memory is accessed.
@@ -334,12 +348,8 @@ impl MrCore {
     /// `Key` if it is not a fast region or has another key; `Access` if a peer invalidates it but
     /// no remote right was granted; `Bound` if a window is bound to it.
     pub(super) fn invalidate(&self, claim: &Claim) -> Result<(), MemError> {
-        match self.backing {
-            Backing::Fast => {}
-            Backing::Dma
-            | Backing::User { .. }
-            | Backing::OnDemand { .. }
-            | Backing::Chunked { .. } => return Err(MemError::Key),
+        if !self.is_fast() {
+            return Err(MemError::Key);
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -364,12 +374,8 @@ impl MrCore {
     ///
     /// `Key` if it is not a fast region, is still valid, or the key has another index.
     pub(super) fn register(&self, claim: &Claim, iova: u64) -> Result<(), MemError> {
-        match self.backing {
-            Backing::Fast => {}
-            Backing::Dma
-            | Backing::User { .. }
-            | Backing::OnDemand { .. }
-            | Backing::Chunked { .. } => return Err(MemError::Key),
+        if !self.is_fast() {
+            return Err(MemError::Key);
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -679,13 +685,8 @@ impl Mr {
     ///
     /// `EINVAL` if it is not a fast region, or `block_size` is not a power of two.
     pub(crate) fn map_begin(&self, block_size: usize) -> Result {
-        match self.core.backing {
-            Backing::Fast if block_size.is_power_of_two() => {}
-            Backing::Dma
-            | Backing::User { .. }
-            | Backing::OnDemand { .. }
-            | Backing::Chunked { .. }
-            | Backing::Fast => return Err(EINVAL),
+        if !self.core.is_fast() || !block_size.is_power_of_two() {
+            return Err(EINVAL);
         }
         let mut fast = self.core.fast.lock();
         fast.valid = false;

@@ -17,6 +17,7 @@ use super::Qp;
 use crate::cq::Cqe;
 use crate::device::Dev;
 use crate::mem::Batch;
+use crate::mem::Locks;
 use crate::mem::MemError;
 use crate::mem::Room;
 use crate::net::RxBatch;
@@ -443,7 +444,7 @@ impl RecvHost for RecvWorld<'_> {
                 value = *packet.payload().first_chunk().ok_or(RemoteFault::Failed)?;
                 Ok(())
             }
-            Present::Request(request) => (request.fill)(0, Room::of(&mut value)),
+            Present::Request(request) => (request.fill)(0, Room::of(&mut value), Locks::Free),
             Present::Nothing => return Err(RemoteFault::Failed),
         };
         let done = filled.and_then(|()| self.batch.atomic_write(key, va, value));

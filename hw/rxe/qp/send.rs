@@ -20,6 +20,7 @@ use crate::cq::Cqe;
 use crate::device::Dev;
 use crate::mem::Batch;
 use crate::mem::Fault;
+use crate::mem::Locks;
 use crate::mem::MemError;
 use crate::mem::Room;
 use crate::net::RxBatch;
@@ -493,7 +494,7 @@ fn write_payload(
     let filled = match packet.payload {
         Payload::None => Ok(()),
         Payload::Bytes(bytes) => copy_bytes(to, &bytes),
-        Payload::Slot { slot, offset, .. } => queue.gather(slot, offset, to, batch),
+        Payload::Slot { slot, offset, .. } => queue.gather(slot, offset, to, Locks::Free, batch),
         Payload::Remote { .. } => Err(MemError::ListTooShort),
     };
     filled.map_err(|error| {

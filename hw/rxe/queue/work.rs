@@ -16,7 +16,7 @@ use super::wqe::{
     at, parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest,
 };
 use super::RingBuf;
-use crate::mem::{Batch, Cursor, Fill, MemError, Room, Sge};
+use crate::mem::{Batch, Cursor, Fill, Locks, MemError, Room, Sge};
 use crate::proto::{RecvFetch, SendFetch};
 use kernel::prelude::*;
 use rdma::accounted;
@@ -164,6 +164,7 @@ impl SendQueue {
         slot: u32,
         offset: u32,
         to: Room<'_>,
+        locks: Locks,
         batch: &mut Batch<'_>,
     ) -> Result<(), MemError> {
         let (place, store) = place(&mut self.slots, &mut self.store, self.share, slot)
@@ -171,7 +172,10 @@ impl SendQueue {
         match place.buffers {
             Buffers::Sges(count) => {
                 let list = store.get(..count).ok_or(MemError::ListTooShort)?;
-                batch.gather(list, &mut place.cursor, offset, to)
+                match locks {
+                    Locks::Free => batch.gather(list, &mut place.cursor, offset, to),
+                    Locks::Held => batch.gather_kept(list, &mut place.cursor, offset, to),
+                }
             }
             Buffers::Inline(len) => {
                 let data = store.as_bytes().get(..len);

@@ -103,9 +103,28 @@ between() {
     done
 }
 
+# kernel_user USER: its ends are set up once.
+kernel_user() {
+    if [ -z "${here:-}" ]; then
+        COUNTED=1 . /share/ulp.sh
+        one_device || exit 1
+    fi
+    [[ " ${users:-} " == *" $1 "* ]] || "use_$1" || { echo "$1 cannot be set up"; exit 1; }
+    users+=" $1"
+}
+
 for case in $CASES; do
     where=${case%%-*}
     case $case in
+    nvme-* | iser-* | srp-* | nfs-* | smb-*)
+        IFS=- read -r user pattern size <<<"$case"
+        kernel_user "$user"
+        case $size in
+        128k) twice "$case" 100 300 access "$pattern" "$size" ;;
+        *) twice "$case" 500 1500 access "$pattern" "$size" ;;
+        esac
+        ;;
+    rds-*) kernel_user rds && twice "$case" 200 600 datagram "${case#rds-}" ;;
     *-send-64) twice "$case" 2000 6000 stream "$where" ib_send_bw -s 64 -e ;;
     *-write-64) twice "$case" 2000 6000 stream "$where" ib_write_bw -s 64 ;;
     *-send-64k) twice "$case" 50 150 stream "$where" ib_send_bw -m 1024 -s 65536 -e ;;

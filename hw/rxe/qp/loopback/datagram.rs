@@ -85,7 +85,7 @@ impl SendWorld<'_> {
                 from: path.addrs(),
                 network,
                 grh: Some(&grh),
-                fill: &mut |at, room| data.fill(at, room),
+                fill: &mut |at, room, locks| data.fill(at, room, locks),
             },
         );
         let failed = data.failed();

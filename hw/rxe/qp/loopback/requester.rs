@@ -18,6 +18,7 @@ use super::PIECE;
 use crate::counters::Counter;
 use crate::mem::Batch;
 use crate::mem::Fault;
+use crate::mem::Locks;
 use crate::mem::MemError;
 use crate::mem::Room;
 use crate::proto;
@@ -66,21 +67,26 @@ impl<'d, 'b> Data<'d, 'b> {
     ///
     /// # Errors
     ///
-    /// `Absent`, whatever failed: an error in the requester's memory must not affect the peer, which
-    /// then leaves the request as if it had not come. [`failed`](Self::failed) tells the requester.
-    pub(super) fn fill(&mut self, at: usize, room: Room<'_>) -> Result<(), MemError> {
-        self.read(at, room).map_err(|error| {
-            self.failed = Some(error);
-            MemError::Absent
-        })
+    /// `Locked` if it must be called again without a lock. Otherwise `Absent`, whatever failed: an
+    /// error in the requester's memory must not affect the peer, which then leaves the request as if
+    /// it had not come. [`failed`](Self::failed) tells the requester.
+    pub(super) fn fill(&mut self, at: usize, room: Room<'_>, locks: Locks) -> Result<(), MemError> {
+        match self.read(at, room, locks) {
+            Ok(()) => Ok(()),
+            Err(MemError::Locked) => Err(MemError::Locked),
+            Err(error) => {
+                self.failed = Some(error);
+                Err(MemError::Absent)
+            }
+        }
     }
 
-    fn read(&mut self, at: usize, room: Room<'_>) -> Result<(), MemError> {
+    fn read(&mut self, at: usize, room: Room<'_>, locks: Locks) -> Result<(), MemError> {
         match self.payload {
             Payload::Slot { slot, offset, .. } => {
                 let at = u32::try_from(at).ok().and_then(|at| offset.checked_add(at));
                 let at = at.ok_or(MemError::ListTooShort)?;
-                self.queue.gather(slot, at, room, self.batch)
+                self.queue.gather(slot, at, room, locks, self.batch)
             }
             Payload::Bytes(bytes) => bytes
                 .get(at..)
@@ -205,7 +211,7 @@ impl<'a> SendWorld<'a> {
             from: from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?,
             network: peer.network,
             grh: None,
-            fill: &mut |at, room| data.fill(at, room),
+            fill: &mut |at, room, locks| data.fill(at, room, locks),
         };
         let visit = Qp::visit(peer.qp, Some(request), &mut link.answers);
         let failed = data.failed();
@@ -337,7 +343,11 @@ impl<'a> SendWorld<'a> {
         };
         let mut theirs = Batch::new(&self.qp.dev.memory, answer.pd, answer.tag);
         let mut gone = false;
-        let mut fill = |at: usize, room: Room<'_>| {
+        let mut fill = |at: usize, room: Room<'_>, locks: Locks| {
+            // The peer's region is looked up, and may have a lock of its own.
+            if locks == Locks::Held {
+                return Err(MemError::Locked);
+            }
             let at = u64::try_from(at).ok().and_then(|at| va.checked_add(at));
             let read = theirs.read_remote(key, at.ok_or(MemError::Range)?, room);
             gone |= read.is_err();
