@@ -154,15 +154,11 @@ impl Bench {
     }
 }
 
-static CLIENT: ClientSlot<Bench> = ClientSlot::new();
+rdma::static_slot!(impl for Bench: ClientSlot<Bench>);
 
 impl Client for Bench {
     type Data = Arc<Pd>;
     const NAME: &'static CStr = NAME;
-
-    fn slot() -> &'static ClientSlot<Self> {
-        &CLIENT
-    }
 
     fn add(&self, device: DeviceRef) -> Result<Arc<Pd>> {
         let pd = Pd::new(&device, NAME)?;
