@@ -20,10 +20,13 @@ gone() {
 }
 modules_c() { gone && insmod $kernel/ib_cm.ko && insmod $kernel/rdma_cm.ko && loaded_as ib_cm c && loaded_as rdma_cm c; }
 modules_ours() { gone && modprobe rdma_cm && as_asked ib_cm rdma_cm; }
+# What is asked of addresses must not depend on how soon.
+settled() { [ -z "$(ip -6 addr show tentative)" ]; }
 ground() {
     two_nodes_gone || return
     ip link add e0 type veth peer name e1 && ip link set e0 up && ip link set e1 up || return
-    ip addr add 10.0.1.2/24 dev e0 && rdma link add echo0 type rxe netdev e0 && as_asked ib_core rdma_rxe
+    ip addr add 10.0.1.2/24 dev e0 && rdma link add echo0 type rxe netdev e0 && as_asked ib_core rdma_rxe &&
+        wait_until 30 settled
 }
 answers() { # FILE
     within 280 modprobe cmcalls seed=26 calls="$calls" || return
