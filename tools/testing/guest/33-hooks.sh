@@ -30,15 +30,15 @@ copied() {
     capture "$node" "$device" /tmp/hooks.pcap -Q in -s 96 -B 16384 udp dst port 4791 -- "$@" || status=$?
     python3 rules.py /tmp/hooks.pcap $(($(packets_sent) - before)) any any && return $status
 }
-# elsewhere NODE: a cable d to e, both ends in the node.
+# elsewhere NODE: a cable from aside0 to aside1, both ends in the node.
 elsewhere() {
-    on "$1" ip link add d type veth peer name e && on "$1" ip link set d mtu 4200 up && on "$1" ip link set e mtu 4200 up
+    on "$1" ip link add aside0 type veth peer name aside1 && on "$1" ip link set aside0 mtu 4200 up && on "$1" ip link set aside1 mtu 4200 up
 }
 mirred() { # NODE DIRECTION ACTION: for packets to the port of RoCE
     local v
     on "$1" tc qdisc add dev v"$1" clsact || return
     for v in ip ipv6; do
-        on "$1" tc filter add dev v"$1" "$2" protocol $v u32 match $v dport 4791 0xffff action mirred egress "$3" dev d || return
+        on "$1" tc filter add dev v"$1" "$2" protocol $v u32 match $v dport 4791 0xffff action mirred egress "$3" dev aside0 || return
     done
 }
 
@@ -93,16 +93,16 @@ check "two nodes" two_nodes 4200
 if has_config CONFIG_NET_ACT_MIRRED CONFIG_NET_CLS_U32 CONFIG_NET_SCH_INGRESS; then
     check "cables elsewhere" eval 'elsewhere 1 && elsewhere 2'
     check "mirror, sent" mirred 1 egress mirror
-    for v in v4 v6; do check "mirror, sent: $v" copied 1 e both $v; done
+    for v in v4 v6; do check "mirror, sent: $v" copied 1 aside1 both $v; done
     clean
     check "redirect, sent" mirred 1 egress redirect
-    for v in v4 v6; do check "redirect, sent: $v" copied 1 e lost $v; done
+    for v in v4 v6; do check "redirect, sent: $v" copied 1 aside1 lost $v; done
     clean
     check "mirror, received" mirred 2 ingress mirror
-    for v in v4 v6; do check "mirror, received: $v" copied 2 e both $v; done
+    for v in v4 v6; do check "mirror, received: $v" copied 2 aside1 both $v; done
     clean
     check "redirect, received" mirred 2 ingress redirect
-    for v in v4 v6; do check "redirect, received: $v" copied 2 e lost $v; done
+    for v in v4 v6; do check "redirect, received: $v" copied 2 aside1 lost $v; done
     clean
 else
     skip "mirred" "this kernel has no $without"
