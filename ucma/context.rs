@@ -99,6 +99,10 @@ impl Deref for Loose {
 
 impl Event {
     /// Creates an event. May sleep.
+    #[allow(
+        clippy::new_ret_no_self,
+        reason = "it is in no list yet, which the type says"
+    )]
     pub(crate) fn new(
         context: &Arc<Context>,
         kind: Kind,
