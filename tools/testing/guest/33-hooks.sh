@@ -37,8 +37,8 @@ elsewhere() {
 mirred() { # NODE DIRECTION ACTION: for packets to the port of RoCE
     local v
     on "$1" tc qdisc add dev v"$1" clsact || return
-    for v in ip ipv6; do
-        on "$1" tc filter add dev v"$1" "$2" protocol $v u32 match $v dport 4791 0xffff action mirred egress "$3" dev aside0 || return
+    for v in ip ip6; do
+        on "$1" tc filter add dev v"$1" "$2" protocol ${v/ip6/ipv6} u32 match $v dport 4791 0xffff action mirred egress "$3" dev aside0 || return
     done
 }
 
