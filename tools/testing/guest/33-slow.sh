@@ -21,7 +21,9 @@ slow() { # RATE [BYTES]
 }
 watch() { while :; do queued; done >/tmp/queued 2>/dev/null; }
 
-kept() { # CMD...: all arrives, and the queue is not longer than most
+# Packets that the queue may drop, after which the program of UD waits in vain.
+lost=0
+kept() { # CMD...: all that is not dropped arrives, and the queue is not longer than most
     local before drops sent got longest watcher status=0
     drops=$(field dropped) before=$(arrived) sent=$(packets_sent)
     watch &
@@ -34,7 +36,8 @@ kept() { # CMD...: all arrives, and the queue is not longer than most
     longest=$(sort -n /tmp/queued | tail -n 1)
     sent=$(($(packets_sent) - sent)) got=$(($(arrived) - before)) drops=$(($(field dropped) - drops))
     echo "$sent packets sent, $got arrived, $drops dropped; at most ${longest:-0} in the queue"
-    [ "$status" = 0 ] && [ "$sent" -gt 900 ] && [ "$drops" = 0 ] && [ "$got" = "$sent" ] && [ "${longest:-0}" -le $most ]
+    [ "$status" = 0 ] || [ "$drops" -gt 0 ] || return
+    [ "$sent" -gt 900 ] && [ "$drops" -le "$lost" ] && [ $((got + drops)) = "$sent" ] && [ "${longest:-0}" -le $most ]
 }
 # few_lost CMD...: as for a queue that holds less than the sender would put there.
 few_lost() {
@@ -78,8 +81,8 @@ done
 if has_config CONFIG_NET_SCH_FQ_CODEL; then
     fair() { slow 100mbit && on 1 tc qdisc add dev v1 parent 1: fq_codel; }
     check "100 Mbit/s, fq_codel" fair
-    # The largest window, and a train.
-    most=318
+    # The largest window, and a train. CoDel drops one where some have waited for 5 ms all the time.
+    most=318 lost=5
     for v in v4 v6; do check "UD sends, fq_codel, $v" kept pair 60 $v ib_send_bw -c UD -s 1024 -n 5000; done
 else
     skip "fq_codel" "this kernel has no $without"
