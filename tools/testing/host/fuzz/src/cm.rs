@@ -78,7 +78,10 @@ pub fn run(input: &[u8]) {
     let actions = bed.conn.destroy(Destroy::Consumer);
     bed.over = true;
     bed.take(actions);
-    assert_eq!((bed.keys, bed.sidr, bed.conn.deadline()), (None, None, None));
+    assert_eq!(
+        (bed.keys, bed.sidr, bed.conn.deadline()),
+        (None, None, None)
+    );
     assert_eq!(bed.conn.current_send(), None);
 }
 

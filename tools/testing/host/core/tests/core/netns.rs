@@ -65,7 +65,10 @@ fn moves_and_their_numbers() {
         admin_of_target: false,
         ..there
     };
-    assert_eq!(number(Mode::Exclusive, strange_and_there), Err(Errno::Eperm));
+    assert_eq!(
+        number(Mode::Exclusive, strange_and_there),
+        Err(Errno::Eperm)
+    );
     let stuck = Move {
         can_disassociate: false,
         ..fine
