@@ -55,7 +55,8 @@ unregistered() {
         while [ -e /sys/module/fakeib ]; do add; done >/dev/null 2>&1 &
         jobs+=($!)
         wait_until 30 rmmod fakeib || return
-        wait "${jobs[@]}"
+        # Of no interest is what the last calls of these said.
+        wait "${jobs[@]}" || :
     done
 }
 # Also where a case has failed: the tests after this one use the shared mode.
