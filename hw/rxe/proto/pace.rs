@@ -56,7 +56,7 @@ impl Pace {
     const PARTS: u32 = 4;
 
     /// Creates the window of a sender that has sent nothing.
-    #[expect(clippy::new_without_default, reason = "only for a new sender")]
+    #[allow(clippy::new_without_default, reason = "only for a new sender")]
     pub const fn new() -> Self {
         Self {
             window: Self::LEAST,
