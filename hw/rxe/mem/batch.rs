@@ -112,15 +112,7 @@ impl<'m> Batch<'m> {
         offset: u32,
         to: Room<'_>,
     ) -> Result<(), MemError> {
-        let mut rest = to;
-        for piece in Walk::new(list, cursor, offset, rest.len()) {
-            let piece = piece?;
-            let (part, behind) = rest.split_at(piece.len).ok_or(MemError::ListTooShort)?;
-            let claim = self.local(piece.lkey, Touch::Read);
-            self.read(&claim, piece.addr, part)?;
-            rest = behind;
-        }
-        Ok(())
+        self.gather_by(list, cursor, offset, to, Self::read)
     }
 
     /// [`Self::gather`] for a caller that holds the lock of a region: only from regions that the
@@ -136,16 +128,25 @@ impl<'m> Batch<'m> {
         offset: u32,
         to: Room<'_>,
     ) -> Result<(), MemError> {
+        self.gather_by(list, cursor, offset, to, Self::read_kept)
+    }
+
+    /// Fills `to` by calls of `read`, one for each piece of the list.
+    #[inline(always)]
+    fn gather_by(
+        &mut self,
+        list: &[Sge],
+        cursor: &mut Cursor,
+        offset: u32,
+        to: Room<'_>,
+        read: impl Fn(&mut Self, &Claim, u64, Room<'_>) -> Result<(), MemError>,
+    ) -> Result<(), MemError> {
         let mut rest = to;
         for piece in Walk::new(list, cursor, offset, rest.len()) {
             let piece = piece?;
             let (part, behind) = rest.split_at(piece.len).ok_or(MemError::ListTooShort)?;
             let claim = self.local(piece.lkey, Touch::Read);
-            let core = self.find_kept(index(Key(piece.lkey)));
-            let core = core.filter(|core| !core.is_locked());
-            let core = core.ok_or(MemError::Locked)?;
-            let done = MrCore::with(core, &claim, piece.addr, piece.len, |from| from.read(part))?;
-            whole(done, piece.len)?;
+            read(self, &claim, piece.addr, part)?;
             rest = behind;
         }
         Ok(())
@@ -448,6 +449,17 @@ impl<'m> Batch<'m> {
     fn read(&mut self, claim: &Claim, va: u64, to: Room<'_>) -> Result<(), MemError> {
         let len = to.len();
         let done = self.touch(claim, va, len, |memory| memory.read(to))?;
+        whole(done, len)
+    }
+
+    /// [`Self::read`] of a region that the batch keeps already and that has no lock; `Locked` for
+    /// others.
+    fn read_kept(&mut self, claim: &Claim, va: u64, to: Room<'_>) -> Result<(), MemError> {
+        let core = self.find_kept(index(Key(claim.key)));
+        let core = core.filter(|core| !core.is_locked());
+        let core = core.ok_or(MemError::Locked)?;
+        let len = to.len();
+        let done = MrCore::with(core, claim, va, len, |from| from.read(to))?;
         whole(done, len)
     }
 
