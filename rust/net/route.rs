@@ -189,11 +189,7 @@ impl Route {
         counted: Option<&Arc<InFlight>>,
     ) -> Result<Sent> {
         let count = train.count();
-        let mut skb = train.finish(header_len);
-        if let Some(counted) = counted {
-            InFlight::add(counted, &mut skb, count.into());
-        }
-        self.transmit(skb)
+        self.transmit(train.finish(header_len), counted, count)
     }
 
     /// As [`Self::send`], but sends the packets one by one; `sent` is called with each result.
@@ -204,25 +200,27 @@ impl Route {
         counted: Option<&Arc<InFlight>>,
         mut sent: impl FnMut(Result<Sent>),
     ) {
-        let mut transmit = |mut skb| {
-            if let Some(counted) = counted {
-                InFlight::add(counted, &mut skb, 1);
-            }
-            sent(self.transmit(skb));
-        };
         let (head, others) = train.into_parts();
-        transmit(head);
+        sent(self.transmit(head, counted, 1));
         for mut skb in others {
             // A buffer without these headers is not a packet, and is dropped.
             if let Some(()) = skb.unpull(header_len) {
-                transmit(skb);
+                sent(self.transmit(skb, counted, 1));
             }
         }
     }
 
-    /// Passes a buffer that was under construction to the stack. Softirq.
+    /// Passes a buffer of `packets` packets, which was under construction, to the stack. Softirq.
     #[inline]
-    fn transmit(&self, skb: Skb) -> Result<Sent> {
+    fn transmit(
+        &self,
+        mut skb: Skb,
+        counted: Option<&Arc<InFlight>>,
+        packets: u16,
+    ) -> Result<Sent> {
+        if let Some(counted) = counted {
+            InFlight::add(counted, &mut skb, packets.into());
+        }
         // The packet borrows the route: code that queues it takes a reference, as long as RCU is
         // held.
         let rcu = rcu::read_lock();
