@@ -297,8 +297,8 @@ impl<'a, U: CmUser> Request<'a, U> {
     pub fn reject(self, private: &[u8], reason: u8) -> Answered<'a> {
         if let Ok(len) = u8::try_from(private.len()) {
             // SAFETY: The identifier exists during the handler, whose request this is, and has a
-            // device. The private data are borrowed. An error needs no answer: what was not rejected
-            // is by the return value of the handler.
+            // device. The private data are borrowed. If this fails, the handler's return value
+            // rejects the request.
             let _: c_int = unsafe {
                 bindings::rdma_reject(self.id.as_ptr(), private.as_ptr().cast(), len, reason)
             };

@@ -246,7 +246,8 @@ pub const COMP_CNTR: bool = cfg!(rdma_has_comp_cntr);
 pub const DEVICE_OPS_WORDS: usize = 141 + if COMP_CNTR { 7 } else { 0 };
 
 /// Whether a request that moves a device to another network namespace may also give it a name. The
-/// C core of a kernel without this takes such a request for one that renames.
+/// C core of a kernel without this takes such a request for one that renames. With it, a move to the
+/// namespace where the device is changes nothing.
 pub const NAME_WITH_NETNS: bool = cfg!(rdma_has_name_with_netns);
 
 /// Whether `struct ib_uverbs_dmabuf_file` has a lock for its pointer to the buffer, which is null

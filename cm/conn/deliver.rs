@@ -61,7 +61,7 @@ impl Conn {
                 let left = at.saturating_sub(self.cm.now().0);
                 let left = u32::try_from(left).unwrap_or(u32::MAX);
                 workqueue::modify_delayed(self, msecs_to_jiffies(left));
-                // Who left a note meanwhile had queued it.
+                // A note that was left meanwhile had queued the item; the timer has replaced that.
                 if self.has_notes() {
                     workqueue::modify_delayed(self, 0);
                 }

@@ -48,7 +48,7 @@ pub enum Count {
     /// [`Answer::to_stranger`](super::answer::Answer::to_stranger)): as a message that was sent twice, as
     /// the C module does.
     Answer,
-    /// The [early repeat](super::repeat) of a message: a retry, and no message besides.
+    /// The [early repeat](super::repeat) of a message: a retry, not another message.
     Early,
 }
 

@@ -2,8 +2,8 @@
 
 //! The addresses of the link layer in an ID (`struct rdma_dev_addr`).
 //!
-//! The core writes them while it resolves an address, and others read them without locks: they may be
-//! torn, which are only bytes.
+//! The core writes them while it resolves an address, and others read them without locks. A value may be
+//! torn, but any bytes are valid.
 //!
 //! Must match `include/rdma/ib_addr.h`.
 
@@ -58,7 +58,7 @@ impl Id {
 
     /// The hardware addresses of both ends, and the broadcast address.
     pub(crate) fn hardware(&self) -> [HardwareAddr; 3] {
-        // SAFETY: Parts of the ID. Address resolution may tear them, which are only bytes.
+        // SAFETY: Parts of the ID. They may be torn (see the module).
         unsafe {
             let at = self.dev_addr();
             [

@@ -78,8 +78,8 @@ pub(crate) fn detach_all(device: &Device) {
         let Some(data) = device.port(port) else {
             return;
         };
-        // In this order: a driver that sets a network device meanwhile adds the port to the table
-        // later on, and only if it still has the network device then.
+        // In this order: a driver that sets a network device at the same time adds the port to the
+        // table afterwards, and only if the port still has the network device.
         data.lock_netdev().set(None);
         TIES.remove(data);
     }

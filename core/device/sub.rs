@@ -79,8 +79,8 @@ pub(crate) fn open(parent: &Device) {
 /// As long as this exists, the parent has no subdevices, and none are added: an unregistration and
 /// a move wait until the parent is unused, and a subdevice uses it.
 ///
-/// Both may happen at once, and a move must not allow what an unregistration has ended; so these are
-/// counted.
+/// They are counted, because a move and an unregistration can overlap, and the end of the move must
+/// not reopen the list.
 #[must_use = "subdevices may be added when this is dropped"]
 pub(crate) struct Closed<'a>(&'a Device);
 
