@@ -28,12 +28,11 @@ for i in 1 2 3 4 5 6 7 8; do
     ip netns exec n$i ib_write_bw -d rxe$i -x "$(gid $i 10.0.1.$i)" -F -m 1024 -s 65536 -D 12 -p $((9000 + i)) 10.0.1.9 >/tmp/from$i 2>&1 &
 done
 sent() { on 0 cat /sys/class/net/b{1..8}/statistics/rx_bytes; }
-backlog() { on 0 tc -s qdisc show dev b9 | grep -oE 'backlog [0-9A-Za-z]+ [0-9]+p' | grep -oE '[0-9]+p' | tr -d p | sort -n | tail -n 1; }
 # The senders have found their rates.
 sleep 4
 sent >/tmp/before
 end=$((SECONDS + 4))
-while [ $SECONDS -lt $end ]; do backlog; done >/tmp/backlog
+while [ $SECONDS -lt $end ]; do queue_length 0 b9; done >/tmp/backlog
 sent >/tmp/after
 paste /tmp/before /tmp/after | awk '{ x = $2 - $1; s += x; q += x * x; printf "E|sender %d|%.2f|MB\n", NR, x / 1e6 }
     END { printf "E|all|%.2f|MB\nE|fairness (Jain)|%.4f|\n", s / 1e6, s * s / (NR * q) }'

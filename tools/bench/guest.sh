@@ -51,12 +51,15 @@ loop() {
     return $status
 }
 
+# wanted NAME: whether ROWS asks for this row.
+wanted() { [ -z "${ROWS:-}" ] || [[ $1 =~ $ROWS ]]; }
+
 # figure CASE COLUMN FORMULA CMD...: the line of figures of a perftest program, of
 # which COLUMN is turned into us by the awk expression FORMULA of v.
 figure() {
     local name=$1 column=$2 formula=$3 value
     shift 3
-    if [ -n "${ROWS:-}" ] && ! [[ $name =~ $ROWS ]]; then return; fi
+    wanted "$name" || return 0
     # Not in the subshell below, which would forget it.
     port=$((port + 1))
     value=$("$@" 2>&1 | tee /tmp/figure | grep -E '^ *[0-9]+ +[0-9]+ +[0-9.]+' | tail -n 1 |
@@ -89,7 +92,7 @@ unreliable() {
 tcp() {
     local name=$1 value server
     shift
-    if [ -n "${ROWS:-}" ] && ! [[ $name =~ $ROWS ]]; then return; fi
+    wanted "$name" || return 0
     port=$((port + 1))
     on 1 stream serve 10.0.1.1 $port "$@" &
     server=$!

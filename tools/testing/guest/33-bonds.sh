@@ -7,10 +7,7 @@
 needs CONFIG_BONDING -- "bonds"
 
 # device I NAME: node I has its addresses and soft-RoCE on NAME.
-device() {
-    on "$1" ip link set "$2" mtu 4200 up && on "$1" ip addr add "10.0.1.$1/24" dev "$2" &&
-        on "$1" ip addr add "fd01::$1/64" dev "$2" nodad && on "$1" rdma link add "rxe$1" type rxe netdev "$2"
-}
+device() { on "$1" ip link set "$2" mtu 4200 up && rxe_on "$1" "$2"; }
 # below I NAME: both links of node I are below NAME.
 below() {
     local l

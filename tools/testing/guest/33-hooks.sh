@@ -42,21 +42,18 @@ mirred() { # NODE DIRECTION ACTION: for packets to the port of RoCE
     done
 }
 
-# queued V TRAFFIC...: a program accepts each packet that node 1 sends, as one datagram.
+# by_mirred NAME NODE DIRECTION ACTION TRAFFIC
+by_mirred() {
+    local v
+    check "$1" mirred "$2" "$3" "$4"
+    for v in v4 v6; do check "$1: $v" copied "$2" aside1 "$5" $v; done
+    clean
+}
+
+# queued TRAFFIC...: a program accepts each packet that node 1 sends, as one datagram.
 queued() {
-    local pid before status=0 sent
-    ip netns exec n1 python3 nfqueue.py 5 >/tmp/queue 2>&1 &
-    pid=$!
-    wait_until 30 grep -qs bound /tmp/queue || { cat /tmp/queue; kill $pid; return 1; }
-    before=$(packets_sent)
-    "$@" || status=$?
-    sleep 0.5
-    sent=$(($(packets_sent) - before))
-    kill $pid
-    wait $pid || status=1
-    echo "$sent packets sent; the program:"
-    cat /tmp/queue
-    [ $status = 0 ] && grep -qx "$sent accepted, short 0" /tmp/queue
+    local sent
+    observed bound ip netns exec n1 python3 nfqueue.py 5 -- "$@" && grep -qx "$sent accepted, short 0" /tmp/observer
 }
 queue() { on 1 nft -f - <<<"table inet t { chain c { type filter hook $1 priority 0
     udp dport 4791 queue num 5
@@ -92,18 +89,10 @@ tracked() {
 check "two nodes" two_nodes 4200
 if has_config CONFIG_NET_ACT_MIRRED CONFIG_NET_CLS_U32 CONFIG_NET_SCH_INGRESS; then
     check "cables elsewhere" eval 'elsewhere 1 && elsewhere 2'
-    check "mirror, sent" mirred 1 egress mirror
-    for v in v4 v6; do check "mirror, sent: $v" copied 1 aside1 both $v; done
-    clean
-    check "redirect, sent" mirred 1 egress redirect
-    for v in v4 v6; do check "redirect, sent: $v" copied 1 aside1 lost $v; done
-    clean
-    check "mirror, received" mirred 2 ingress mirror
-    for v in v4 v6; do check "mirror, received: $v" copied 2 aside1 both $v; done
-    clean
-    check "redirect, received" mirred 2 ingress redirect
-    for v in v4 v6; do check "redirect, received: $v" copied 2 aside1 lost $v; done
-    clean
+    by_mirred "mirror, sent" 1 egress mirror both
+    by_mirred "redirect, sent" 1 egress redirect lost
+    by_mirred "mirror, received" 2 ingress mirror both
+    by_mirred "redirect, received" 2 ingress redirect lost
 else
     skip "mirred" "this kernel has no $without"
 fi

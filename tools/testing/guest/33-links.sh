@@ -8,8 +8,7 @@
 
 # node I: addresses and soft-RoCE for its device mI.
 node() {
-    on "$1" ip link set lo up && on "$1" ip link set "m$1" up && on "$1" ip addr add "10.0.1.$1/24" dev "m$1" &&
-        on "$1" ip addr add "fd01::$1/64" dev "m$1" nodad && on "$1" rdma link add "rxe$1" type rxe netdev "m$1"
+    on "$1" ip link set lo up && on "$1" ip link set "m$1" up && rxe_on "$1" "m$1"
 }
 # nodes_on TYPE...: nodes whose devices are TYPE, each above the end of a veth.
 nodes_on() {

@@ -80,8 +80,7 @@ cards() {
     exec 7<&- 8<&-
     [ -z "$fds" ] || return 1
     for i in 1 2; do
-        on $i ip link set c$i up && on $i ip addr add 10.0.1.$i/24 dev c$i && on $i ip addr add fd01::$i/64 dev c$i nodad &&
-            on $i rdma link add rxe$i type rxe netdev c$i || return
+        on $i ip link set c$i up && rxe_on $i c$i || return
     done
     reaches 1 10.0.1.2 && reaches 1 fd01::2
 }

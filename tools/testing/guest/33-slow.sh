@@ -9,7 +9,7 @@ needs CONFIG_NET_SCH_TBF -- "an interface that is slower than the CPU"
 
 # field NAME: a number in the statistics of v1's qdiscs; the largest, if several have it.
 field() { on 1 tc -s qdisc show dev v1 | grep -oE "$1 [0-9]+" | cut -d' ' -f2 | sort -n | tail -n 1; }
-queued() { on 1 tc -s qdisc show dev v1 | grep -oE 'backlog [0-9A-Za-z]+ [0-9]+p' | grep -oE '[0-9]+p' | tr -d p | sort -n | tail -n 1; }
+queued() { queue_length 1 v1; }
 arrived() { on 2 rdma statistic show link rxe2 | grep -oE 'rcvd_pkts [0-9]+' | cut -d' ' -f2; }
 
 # The C driver's queue: 65 packets. Ours: a window of 64, and a train of 16 whose first one has left.

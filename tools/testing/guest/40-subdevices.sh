@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 180
 # Devices below a device (rdma dev add) while it is moved between namespaces, and while it is
-# unregistered. The C core waits in a move until the last of them is deleted, and has no way back.
+# unregistered. The C core waits in a move until the last of them is deleted.
 # fakeib makes them in the initial namespace.
 . ./ktap.sh
 . ./rdma.sh
@@ -55,7 +55,7 @@ unregistered() {
         while [ -e /sys/module/fakeib ]; do add; done >/dev/null 2>&1 &
         jobs+=($!)
         wait_until 30 rmmod fakeib || return
-        # Of no interest is what the last calls of these said.
+        # The exit status of these loops does not matter.
         wait "${jobs[@]}" || :
     done
 }

@@ -6,15 +6,12 @@
 . ./ktap.sh
 . ./rdma.sh
 
-# sent NODE: how many packets its device has sent.
-sent() { on "$1" rdma statistic show link "rxe$1/1" | grep -oE 'sent_pkts [0-9]+' | cut -d' ' -f2; }
-
 # by_rdma CMD...: CMD succeeds, and meanwhile node 1 sends a packet for each of its 40 or more messages.
 # Node 2 may only have to acknowledge them, several at once.
 by_rdma() {
-    local before=("$(sent 1)" "$(sent 2)") after
+    local before=("$(packets_sent 1)" "$(packets_sent 2)") after
     "$@" || return
-    after=("$(sent 1)" "$(sent 2)")
+    after=("$(packets_sent 1)" "$(packets_sent 2)")
     echo "packets: $((after[0] - before[0])) and $((after[1] - before[1]))"
     [ $((after[0] - before[0])) -ge 40 ] && [ $((after[1] - before[1])) -ge 2 ]
 }

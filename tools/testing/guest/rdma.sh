@@ -89,11 +89,14 @@ two_nodes() { # [MTU]
         ip link set "v$i" netns "n$i"
         on $i ip link set lo up
         on $i ip link set "v$i" mtu "$mtu" up
-        on $i ip addr add "10.0.1.$i/24" dev "v$i"
-        on $i ip addr add "fd01::$i/64" dev "v$i" nodad
-        on $i rdma link add "rxe$i" type rxe netdev "v$i" || return
+        rxe_on $i "v$i" || return
     done
     as_asked ib_core rdma_rxe && reaches 1 10.0.1.2 && reaches 1 fd01::2
+}
+# rxe_on NODE DEVICE: the node's addresses and its rxe device are on DEVICE.
+rxe_on() {
+    on "$1" ip addr add "10.0.1.$1/24" dev "$2" && on "$1" ip addr add "fd01::$1/64" dev "$2" nodad &&
+        on "$1" rdma link add "rxe$1" type rxe netdev "$2"
 }
 # reaches NODE ADDRESS: an interface may need a moment before it carries anything.
 reaches() { wait_until 20 on "$1" ping -q -c 1 -W 2 "$2"; }
@@ -305,6 +308,34 @@ capture() {
     return $status
 }
 
+# observed WORD COMMAND... -- TRAFFIC...: TRAFFIC, while COMMAND runs, which prints WORD when it is ready and
+# is killed afterwards. Sets sent, the number of packets that node 1 sent meanwhile. The output of COMMAND
+# is in /tmp/observer.
+observed() {
+    local word=$1 command=() before status=0 pid
+    shift
+    while [ "$1" != -- ]; do command+=("$1"); shift; done
+    shift
+    "${command[@]}" >/tmp/observer 2>&1 &
+    pid=$!
+    wait_until 30 grep -qs "$word" /tmp/observer || { cat /tmp/observer; kill $pid; return 1; }
+    before=$(packets_sent)
+    "$@" || status=$?
+    sleep 0.5
+    # shellcheck disable=SC2034
+    sent=$(($(packets_sent) - before))
+    kill $pid
+    wait $pid || status=1
+    echo "$sent packets sent; the command printed:"
+    cat /tmp/observer
+    return $status
+}
+
+# queue_length NODE DEVICE: how many packets wait in the queueing disciplines of a device.
+queue_length() {
+    on "$1" tc -s qdisc show dev "$2" | grep -oE 'backlog [0-9A-Za-z]+ [0-9]+p' | grep -oE '[0-9]+p' | tr -d p | sort -n | tail -n 1
+}
+
 # pair LIMIT V4|V6 TOOL ARG...: TOOL as a server on node 2 and as a client on node 1.
 # Works for the ibv_*_pingpong programs and for perftest. Fails if either fails. The
 # programs meet over TCP on IPv4 always; V4 or V6 chooses the GIDs, so the wire.
@@ -383,7 +414,8 @@ verify_under() {
 }
 
 # packets_sent: how many packets rxe1 has sent.
-packets_sent() { on 1 rdma statistic show link rxe1 | grep -oE 'sent_pkts [0-9]+' | cut -d' ' -f2; }
+# packets_sent [NODE]: how many packets the node's rxe device has sent; node 1's without NODE.
+packets_sent() { on "${1:-1}" rdma statistic show link "rxe${1:-1}" | grep -oE 'sent_pkts [0-9]+' | cut -d' ' -f2; }
 
 sent_more() { [ $(($(packets_sent) - $1)) -gt 200 ]; }
 

@@ -29,7 +29,7 @@ while read -r name limit; do
     mark=$((mark + 1))
     log=$share/results/$name
     echo "# guest: $guest" >"$log.ktap"
-    # No test finds files of the one before. (On the host, /tmp is not ours.)
+    # A test must not find files of an earlier one. On the host, /tmp has files of others.
     [ -n "${SHARE_DIR:-}" ] || rm -rf --one-file-system /tmp/*
     mark_begin $mark "$name" >>"$kmsg"
     start=$(cut -d. -f1 /proc/uptime)

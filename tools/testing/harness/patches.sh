@@ -3,7 +3,8 @@
 #
 # The series of make patches: the same each time, accepted by git am for 7.2 and 7.3, each patch
 # compiles; two kernels of the patched source, with all modules that we have in Rust, loadable and
-# built in, with overflow checks: they boot, and pass the tests that are marked short, but for those of the distribution's kernels alone.
+# built in, with overflow checks: they boot, and pass the tests that are marked short, except those
+# marked for the distribution's kernels only.
 
 twice() {
     local one=$BUILD/patches-7.2 two=$work/first
