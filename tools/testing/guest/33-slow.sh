@@ -13,7 +13,10 @@ queued() { queue_length 1 v1; }
 arrived() { on 2 rdma statistic show link rxe2 | grep -oE 'rcvd_pkts [0-9]+' | cut -d' ' -f2; }
 
 # The C driver's queue: 65 packets. Ours: a window of 64, and a train of 16 whose first one has left.
-most=81
+usual=81
+# Where the sender gets the CPU late, or the bucket is full, the queue runs empty and the window grows
+# for a while; at most to 256, and a train of 64.
+most=320
 
 slow() { # RATE [BYTES]
     on 1 tc qdisc del dev v1 root 2>/dev/null
@@ -23,8 +26,8 @@ watch() { while :; do queued; done >/tmp/queued 2>/dev/null; }
 
 # Packets that the queue may drop, after which the program of UD waits in vain.
 lost=0
-kept() { # CMD...: all that is not dropped arrives, and the queue is not longer than most
-    local before drops sent got longest watcher status=0
+kept() { # CMD...: all that is not dropped arrives, and the queue is not longer than usual and most
+    local before drops sent got longest median watcher status=0
     drops=$(field dropped) before=$(arrived) sent=$(packets_sent)
     watch &
     watcher=$!
@@ -33,11 +36,14 @@ kept() { # CMD...: all that is not dropped arrives, and the queue is not longer 
     wait_until 10 eval '[ "$(queued)" = 0 ]'
     kill $watcher
     wait $watcher 2>/dev/null
-    longest=$(sort -n /tmp/queued | tail -n 1)
+    # Of the samples with packets in the queue.
+    grep -vx 0 /tmp/queued | sort -n >/tmp/lengths
+    longest=$(tail -n 1 /tmp/lengths) median=$(sed -n "$((($(wc -l </tmp/lengths) + 1) / 2))p" /tmp/lengths)
     sent=$(($(packets_sent) - sent)) got=$(($(arrived) - before)) drops=$(($(field dropped) - drops))
-    echo "$sent packets sent, $got arrived, $drops dropped; at most ${longest:-0} in the queue"
+    echo "$sent packets sent, $got arrived, $drops dropped; in the queue ${median:-0} (median), at most ${longest:-0}"
     [ "$status" = 0 ] || [ "$drops" -gt 0 ] || return
-    [ "$sent" -gt 900 ] && [ "$drops" -le "$lost" ] && [ $((got + drops)) = "$sent" ] && [ "${longest:-0}" -le $most ]
+    [ "$sent" -gt 900 ] && [ "$drops" -le "$lost" ] && [ $((got + drops)) = "$sent" ] &&
+        [ "${longest:-0}" -le $most ] && [ "${median:-0}" -le $usual ]
 }
 # few_lost CMD...: as for a queue that holds less than the sender would put there.
 few_lost() {
@@ -74,15 +80,15 @@ check "two nodes" two_nodes 4200
 check "10 Mbit/s" slow 10mbit
 for v in v4 v6; do
     check "UC writes, $v" kept pair 60 $v ib_write_bw -c UC -m 1024 -s 65536 -n 20
-    check "UC writes of one packet, $v" kept pair 60 $v ib_write_bw -c UC -s 512 -n 1000
-    check "UD sends, $v" kept pair 60 $v ib_send_bw -c UD -s 1024 -n 1000
+    check "UC writes of one packet, $v" kept pair 60 $v ib_write_bw -c UC -s 512 -n 2000 -t 512
+    check "UD sends, $v" kept pair 60 $v ib_send_bw -c UD -s 1024 -n 1000 -t 512 -r 512
     check "UD sends, each with its completion, $v" kept pair 60 $v ib_send_bw -c UD -s 1024 -n 1000 -t 1
 done
 if has_config CONFIG_NET_SCH_FQ_CODEL; then
     fair() { slow 100mbit && on 1 tc qdisc add dev v1 parent 1: fq_codel; }
     check "100 Mbit/s, fq_codel" fair
-    # The largest window, and a train. CoDel drops one where some have waited for 5 ms all the time.
-    most=318 lost=5
+    # CoDel drops one where some have waited for 5 ms all the time.
+    usual=$most lost=5
     for v in v4 v6; do check "UD sends, fq_codel, $v" kept pair 60 $v ib_send_bw -c UD -s 1024 -n 5000; done
 else
     skip "fq_codel" "this kernel has no $without"
