@@ -37,6 +37,11 @@ assert ("Tree `abc123`, kernel `kernel-fast-1` (Linux 7.2.12), 2026-01-02; "
         "boots: 3 of 3 with C, 3 of 3 with Rust.") in whole, whole
 assert whole.startswith("# P\n") and whole.endswith("<!-- bench: end -->\n\ntail\n")
 
+# Less is better in milliseconds, too; rates are the other way round.
+for unit, ratio in ("ms", "4.00x"), ("MiB/s", "0.25x"):
+    text = written((ABOUT + boots(OK, OK) + rows("a", [20] * 3, [5] * 3)).replace("|us", "|" + unit))
+    assert f"| a | {unit} | 20 (±0 %) | 5 (±0 %) | {ratio} |" in text, text
+
 # A failed run, a row that one boot did not give, a boot that failed, a stack that never ended well.
 text = written(ABOUT + boots(OK, OK) + rows("a", [10, "failed", 30], [5, 5]))
 assert "| a | us | 20 (±50 %), 2/3 | 5 (±0 %), 2/3 | 4.00x |" in text, text
