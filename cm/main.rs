@@ -71,8 +71,8 @@ module! {
     license: "Dual BSD/GPL",
     params: {
         early_repeats: u8 {
-            default: 0,
-            description: "1: messages that are not answered are sent once more after a second, besides the usual repetitions",
+            default: 1,
+            description: "Messages that are not answered are sent once more after a second, besides the usual repetitions; 0: they are not",
         },
     },
 }

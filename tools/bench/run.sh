@@ -19,7 +19,7 @@
 # TCP=1 measures TCP on the same wire, and sizes that the speed table leaves out (guest.sh; icount).
 # ULP=1 measures the kernel's own users of RDMA: storage, files, RDS (ulp.sh; icount).
 # CM=1 measures connections, the C modules of connection management against ours, on our core and
-# driver (cm.sh; icount).
+# driver (cm.sh; icount); COUNTS, HELD and LOSS are those of cm.sh.
 # A boot that fails gives no figures, and counts in the n/N of its rows. The exit status is 1 then.
 . "$(dirname "$0")/../lib.sh"
 . "$TOP/tools/bench/about.sh"
@@ -46,7 +46,10 @@ measure() {
         c=ib_core,ib_umad,rdma_rxe
         settings="GRO= UD= VERBS=1 ROWS='^loop send 64 B$'"
         ;;
-    cm) c=ib_core,ib_umad,ib_uverbs,ib_uverbs_support,rdma_rxe ;;
+    cm)
+        c=ib_core,ib_umad,ib_uverbs,ib_uverbs_support,rdma_rxe
+        settings="COUNTS='${COUNTS:-}' HELD='${HELD:-}' LOSS='${LOSS:-}'"
+        ;;
     esac
     stacks="$c $against"
     [ "$against" != "$c" ] || stacks=$c

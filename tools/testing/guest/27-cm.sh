@@ -60,11 +60,11 @@ lossy() {
     rping_pair 40
 }
 
-# early ON: with early_repeats=ON, a REQ that is lost is sent once more before its first repetition, or is
-# not. Repetitions are counted when the exchange ends, an early repeat at once.
+# early [PARAMETER]: a REQ that is lost is sent once more before its first repetition, or with
+# early_repeats=0 is not. Repetitions are counted when the exchange ends, an early repeat at once.
 early() {
     local before server client status=0
-    rmmod rdma_ucm rdma_cm ib_cm && modprobe ib_cm "early_repeats=$1" && modprobe rdma_ucm && reaches 1 10.0.1.2 || return
+    rmmod rdma_ucm rdma_cm ib_cm && modprobe ib_cm "$@" && modprobe rdma_ucm && reaches 1 10.0.1.2 || return
     before=$(count 1 cm_tx_retries/req)
     within 60 ip netns exec n2 rping -s -V -C 2 -a 10.0.1.2 &
     server=$!
@@ -72,7 +72,7 @@ early() {
     on 1 tc qdisc add dev v1 root netem loss 100% || status=1
     within 60 ip netns exec n1 rping -c -V -C 2 -a 10.0.1.2 &
     client=$!
-    if [ "$1" = 1 ]; then
+    if [ $# = 0 ]; then
         wait_until 20 repeated "$before" || status=1
     else
         sleep 3
@@ -160,8 +160,8 @@ else
 fi
 check "loss of a quarter" lossy 25%
 if ours ib_cm && ours rdma_cm && ! built_in ib_cm; then
-    check "a lost request is repeated early" early 1
-    check "only if that is asked for" early 0
+    check "a lost request is repeated early" early
+    check "not if that is turned off" early early_repeats=0
 fi
 check "200 connections" meet 60 cmtime -b 10.0.1.2 -c 200 -- cmtime -c 200 -s 10.0.1.2
 check "killed clients and servers" killed
