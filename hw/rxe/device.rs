@@ -18,7 +18,9 @@ use crate::edge::random_u64;
 use crate::faults::Faults;
 use crate::mcast::Groups;
 use crate::mcast::Members;
+use crate::limits;
 use crate::mem::Memory;
+use crate::mem::PdId;
 use crate::mem::QpTag;
 use crate::net;
 use crate::net::Attachment;
@@ -74,15 +76,15 @@ pub(crate) struct Dev {
     /// Shared receive queues by number.
     #[pin]
     pub(crate) srqs: Table<()>,
-    /// Protection domains by number.
-    #[pin]
-    pub(crate) pds: Table<()>,
+    /// Number of protection domains.
+    pds: Atomic<u32>,
     /// Packets received with an unknown P_Key.
     pub(crate) bad_pkeys: Atomic<u32>,
     /// Datagrams with the wrong Q_Key.
     pub(crate) bad_qkeys: Atomic<u32>,
     /// Bytes of buffers that queue pairs keep for packets that came early.
     pub(crate) early: Atomic<usize>,
+    /// The next tag or number that is given once.
     tags: Atomic<u64>,
     /// MTU of the network device in bytes.
     mtu: Atomic<u32>,
@@ -126,7 +128,7 @@ impl Rxe {
                 holders: Holders::new(),
                 groups <- Groups::new(),
                 srqs <- new_table!("rxe::Dev::srqs"),
-                pds <- new_table!("rxe::Dev::pds"),
+                pds: Atomic::new(0),
                 bad_pkeys: Atomic::new(0),
                 early: Atomic::new(0),
                 bad_qkeys: Atomic::new(0),
@@ -200,6 +202,24 @@ impl Dev {
     /// Returns a tag for a queue pair that is unique for the lifetime of the device.
     pub(crate) fn tag(&self) -> QpTag {
         QpTag(self.tags.fetch_add(1u64, Relaxed))
+    }
+
+    /// Counts a protection domain, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there are too many.
+    pub(crate) fn count_pd(&self) -> Result<PdId> {
+        if self.pds.fetch_add(1u32, Relaxed) >= limits::MAX_PD {
+            self.uncount_pd();
+            return Err(EBUSY);
+        }
+        Ok(PdId(self.tags.fetch_add(1u64, Relaxed)))
+    }
+
+    /// Undoes [`count_pd`](Self::count_pd) once.
+    pub(crate) fn uncount_pd(&self) {
+        let _: u32 = self.pds.fetch_sub(1u32, Relaxed);
     }
 
     /// Returns the GID at `index` of the port's table, if the device is registered. Any context but

@@ -87,9 +87,9 @@ pub(crate) mod access {
     pub(crate) const WINDOW: u32 = REGION & !ON_DEMAND | ZERO_BASED;
 }
 
-/// A protection domain, by its number within the device.
+/// A protection domain, by a number that is unique for the lifetime of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PdId(pub(crate) u32);
+pub(crate) struct PdId(pub(crate) u64);
 
 /// Tag of a queue pair, unique for the lifetime of the device. Windows are bound to a tag, since
 /// QPNs are reused.

@@ -33,7 +33,6 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
-use rdma::accounted;
 use rdma::bindings;
 use rdma::net::DeviceName;
 use rdma::provider::attr::CMD_POST_SEND;
@@ -56,7 +55,7 @@ pub(crate) struct PdObject {
 
 impl Drop for PdObject {
     fn drop(&mut self) {
-        drop(self.dev.pds.remove(self.id.0));
+        self.dev.uncount_pd();
     }
 }
 
@@ -74,9 +73,6 @@ impl PinnedDrop for CqObject {
         self.core.retire();
     }
 }
-
-/// Numbers of protection domains.
-const PD_NUMBERS: core::ops::RangeInclusive<u32> = 1..=limits::MAX_PD;
 
 /// Sets fields that C declares as signed integers to limits that fit.
 macro_rules! set {
@@ -266,9 +262,7 @@ impl Provider for Rxe {
 
     fn alloc_pd(pd: &New<'_, Pd<Self>>, udata: &mut Udata<'_>) -> Result<impl PinInit<PdObject>> {
         let dev = pd.device().dev.clone();
-        let slot = dev.pds.reserve(PD_NUMBERS, accounted::GFP)?;
-        let id = PdId(slot.id());
-        slot.publish(Arc::new((), accounted::GFP)?);
+        let id = dev.count_pd()?;
         Ok(PdObject {
             dev,
             id,

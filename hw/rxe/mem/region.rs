@@ -57,7 +57,7 @@ pub(crate) struct MrCore {
     backing: Backing,
     /// The key. For a fast region only its index; the rest is in `fast`.
     key: u32,
-    pd: Atomic<u32>,
+    pd: Atomic<u64>,
     access: Atomic<u32>,
     /// Number of windows bound to the region, and [`NO_MORE_WINDOWS`].
     windows: Atomic<u32>,
