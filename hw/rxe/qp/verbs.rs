@@ -200,8 +200,9 @@ impl QpObject {
         let send_slots = SendHalf::slots(&send_queue)?;
         let destinations = Destinations::new(kind)?;
         let unsent = match kind {
-            QpType::Rc => None,
-            QpType::Uc | QpType::Ud | QpType::Gsi => {
+            // All programs share queue pair 1: no receiver may make it wait.
+            QpType::Rc | QpType::Gsi => None,
+            QpType::Uc | QpType::Ud => {
                 Some(InFlight::new(rdma::resident!(), accounted::GFP)?)
             }
         };

@@ -76,6 +76,32 @@ outlived() {
     two_nodes_gone
 }
 
+# Requests to connect that nobody takes from the interface's queue hold up no connection of others, here
+# of one on the device itself. There are fewer than the MAD layer lets out at once.
+shared() {
+    local status=0 requests
+    on 1 ip neigh replace 10.0.1.2 lladdr "$(on 2 cat /sys/class/net/v2/address)" nud permanent dev v1
+    on 1 tc qdisc del dev v1 root 2>/dev/null
+    on 1 tc qdisc add dev v1 root tbf rate 1kbit burst 2kb limit 400kb || return
+    ip netns exec n1 ucmatose -s 10.0.1.2 -b 10.0.1.1 -c 100 >/tmp/requests 2>&1 &
+    requests=$!
+    wait_until 30 eval '[ "$(queued)" -ge 90 ]' || { cat /tmp/requests; status=1; }
+    echo "in the queue: $(queued)"
+    own_rping || status=1
+    on 1 tc qdisc del dev v1 root
+    kill $requests
+    wait $requests 2>/dev/null
+    return $status
+}
+own_rping() {
+    local server status=0
+    within 60 ip netns exec n1 rping -s -V -C 2 -a 10.0.1.1 &
+    server=$!
+    accepting 1 && within 30 ip netns exec n1 rping -c -V -C 2 -a 10.0.1.1 || status=1
+    [ $status = 0 ] || kill $server
+    wait $server && return $status
+}
+
 check "two nodes" two_nodes 4200
 check "10 Mbit/s" slow 10mbit
 for v in v4 v6; do
@@ -94,12 +120,14 @@ else
     skip "fq_codel" "this kernel has no $without"
 fi
 if ours rdma_rxe; then
+    # The C driver's queue pair 1 waits.
+    check "requests that wait hold up no others" shared
     # The C driver's queue pair fails instead.
     check "a queue of 30 kB" slow 10mbit 30kb
     check "UD sends, a short queue" few_lost pair 20 v4 ib_send_bw -c UD -s 1024 -n 500 -Q 1
     check "packets outlive their sender" outlived
 else
-    skip "a short queue" "the C driver's queue pair fails"
+    skip "requests that wait, a short queue" "the C driver's queue pair fails"
     two_nodes_gone
 fi
 finish
