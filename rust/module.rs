@@ -20,7 +20,8 @@
 //!
 //! A callback in process context that drops its own resident as the last thing that it does calls
 //! [`Resident::end_at_return`]: the module then also waits until each task has slept or run in user
-//! mode, and thus has left the callback.
+//! mode, and thus has left the callback. If another context may drop the resident while the callback
+//! returns, the object calls [`Resident::outlived_by_callbacks`] when it is created.
 //!
 //! Not covered: work on the system's queues, which may sleep, so RCU does not wait for it. Code
 //! that queues such work must keep the module by other means.
@@ -37,7 +38,7 @@ use kernel::time::Delta;
 /// Number of objects of a module that the kernel may call back; a static of the module.
 pub struct Residents {
     count: Atomic<u64>,
-    /// Whether a callback has ended its own resident.
+    /// Whether a callback may still be about to return when its resident is gone.
     returning: Atomic<bool>,
 }
 
@@ -82,10 +83,16 @@ impl Resident {
         Self(residents)
     }
 
-    /// Drops it in the callback that it belongs to. Until it returns, the callback must not sleep.
-    pub fn end_at_return(self) {
+    /// Declares that a callback in a task may still be about to return when the resident is dropped
+    /// elsewhere: it has left the object, and does nothing more. Until it returns, it must not sleep.
+    pub fn outlived_by_callbacks(&self) {
         // Ordered by the drop's release.
         self.0.returning.store(true, Relaxed);
+    }
+
+    /// Drops it in the callback that it belongs to. Until it returns, the callback must not sleep.
+    pub fn end_at_return(self) {
+        self.outlived_by_callbacks();
     }
 }
 

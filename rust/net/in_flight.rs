@@ -3,8 +3,9 @@
 //! Packets of a sender that were passed to the stack and have not left it yet.
 //!
 //! An [`InFlight`] counts them from [`Route::send`](super::Route::send) until the first buffer of a
-//! train is freed or leaves the sender's namespace, as `sk_wmem_alloc` does for a socket. So the count
-//! grows while packets wait in a queue of the stack or of a card. A sender that has to wait for some of
+//! train is freed, or a receiver's IP stack or a device that gives buffers away takes it over
+//! (`skb_orphan`); a namespace's border does not end it. So the count grows while packets wait in a
+//! queue of the stack or of a card. A sender that has to wait for some of
 //! them to leave calls [`InFlight::wait`]; the packet that brings the count down to the mark wakes it.
 //!
 //! Lifetimes: each buffer has a reference to the `InFlight`, which does not keep its sender: that is
@@ -79,6 +80,8 @@ impl InFlight {
     ///
     /// `ENOMEM`.
     pub fn new(resident: Resident, flags: Flags) -> Result<Arc<Self>> {
+        // The sender may drop the last reference while a task returns from `leave`.
+        resident.outlived_by_callbacks();
         let ends = Ends {
             waiter: None,
             resident: Some(resident),
@@ -192,12 +195,10 @@ unsafe extern "C" fn leave(skb: *mut bindings::sk_buff) {
     // SAFETY: This is the reference that `add` gave to the buffer; it is used up here.
     let this = unsafe { Arc::from_raw(owner.as_ptr()) };
     InFlight::subtract(&this, packets);
-    // If the sender is gone, the module may be unloaded once this returns.
+    // If the sender is gone, the module may be unloaded once this returns (`outlived_by_callbacks`).
     if let Some(last) = Arc::into_unique_or_drop(this) {
         let resident = last.ends.lock().resident.take();
         drop(last);
-        if let Some(resident) = resident {
-            resident.end_at_return();
-        }
+        drop(resident);
     }
 }
