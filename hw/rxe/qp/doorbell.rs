@@ -32,6 +32,9 @@ use rdma::token::Kick;
 
 /// Value of `Qp::gap`: the gap is the elapsed time, which the turn computes.
 const GAP_OPEN: u64 = 1;
+/// Turns in which requests that are held back are sent before what they name goes: as many as fill the
+/// smallest window of datagrams.
+const HELD_TURNS: u32 = 4;
 
 impl Qp {
     /// Handles a user's doorbell. Task context.
@@ -68,14 +71,21 @@ impl Qp {
     /// them already. Process context.
     pub(crate) fn uncork_entirely(this: ArcBorrow<'_, Self>) {
         let _bh = bh::disable();
-        let turn = bounded(|half, bits| Self::send_turn(this, half, bits, &mut None));
-        let kick = match this.send.kick(work::POLL, turn) {
-            Kick::Busy => {
-                let turn = bounded(|half, bits| Self::send_turn(this, half, bits, &mut None));
-                this.send.exclusive(core::hint::spin_loop).finish(turn)
+        let mut kick = Kick::Later;
+        // A turn of datagrams sends a part of them.
+        for _ in 0..HELD_TURNS {
+            let turn = bounded(|half, bits| Self::send_turn(this, half, bits, &mut None));
+            kick = match this.send.kick(work::POLL, turn) {
+                Kick::Busy => {
+                    let turn = bounded(|half, bits| Self::send_turn(this, half, bits, &mut None));
+                    this.send.exclusive(core::hint::spin_loop).finish(turn)
+                }
+                kick @ (Kick::Done | Kick::Later | Kick::Closed) => kick,
+            };
+            if !matches!(kick, Kick::Later) {
+                break;
             }
-            kick @ (Kick::Done | Kick::Later | Kick::Closed) => kick,
-        };
+        }
         Self::after_send(this, kick);
     }
 
