@@ -104,14 +104,17 @@ impl Received<'_> {
     ///
     /// # Errors
     ///
-    /// The memory, if the message has not named it, or was asked before.
+    /// The memory, if the message has not named it, or was asked before; and on iWARP, where
+    /// [`Queues::invalidate`] ends the access again: Linux's siw takes any key of a region, and
+    /// reports the peer's.
     pub fn invalidates(&mut self, exposed: Exposed) -> Result<(Region, Buffer), Exposed> {
         if !exposed.is_of(self.regions) || self.invalidated != Some(exposed.remote().key) {
             return Err(exposed);
         }
         self.invalidated = None;
         // SAFETY: The device has invalidated this key before it completed the message, when no later
-        // registration of the region had been carried out: it refuses a key that is not the last one.
+        // registration of the region had been carried out: it refuses a key that is not the last one
+        // (`compares_keys`).
         // Since then the region was not registered under this key again: that takes a registration
         // under each of the other 255 keys (`Exposed::refused` takes none), of which each must have
         // ended, by a completion on this completion queue that is later than this one. Completions
@@ -392,6 +395,15 @@ impl<E: Ends> Queues<E> {
         self.post_buffer(buffer, len, Posted::Send, &request)
     }
 
+    /// Whether the device refuses to invalidate a key that is not the last one of its region.
+    fn compares_keys(&self) -> bool {
+        !self.is_iwarp()
+    }
+
+    fn is_iwarp(&self) -> bool {
+        u32::from(self.pd.device().view().node_type()) == bindings::RDMA_NODE_RNIC
+    }
+
     /// As [`send`](Self::send); the peer's device also ends the access by `key`, which is one of the
     /// peer's.
     ///
@@ -412,7 +424,7 @@ impl<E: Ends> Queues<E> {
     ///
     /// See [`Refused`].
     pub fn read(&self, buffer: Buffer, len: usize, from: Remote) -> Result<(), Refused> {
-        if u32::from(self.pd.device().view().node_type()) == bindings::RDMA_NODE_RNIC {
+        if self.is_iwarp() {
             return Err(Refused::new(buffer, eopnotsupp()));
         }
         self.post_buffer(buffer, len, Posted::Read, &Request::Read(from))
@@ -718,7 +730,7 @@ unsafe extern "C" fn on_received<E: Ends>(cq: *mut bindings::ib_cq, wc: *mut bin
         let len = usize::try_from(wc.byte_len()).unwrap_or(room).min(room);
         let result = result(wc).map(|()| Received {
             len,
-            invalidated: key,
+            invalidated: key.filter(|_| queues.compares_keys()),
             regions: &queues.regions,
         });
         E::received(queues.ends.as_arc_borrow(), queues, buffer, result);
