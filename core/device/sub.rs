@@ -76,8 +76,9 @@ pub(crate) fn open(parent: &Device) {
     parent.state().subdevices.lock().closed = 0;
 }
 
-/// As long as this exists, the parent has no subdevices, and none are added: an unregistration and
-/// a move wait until the parent is unused, and a subdevice uses it.
+/// As long as this exists, the parent's list of subdevices is empty: an unregistration and a move
+/// wait until the parent is unused, and a subdevice uses it, also one that was taken out of the list
+/// and is being deleted.
 ///
 /// They are counted, because a move and an unregistration can overlap, and the end of the move must
 /// not reopen the list.
