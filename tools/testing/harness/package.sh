@@ -148,7 +148,7 @@ compiled_taken() {
     local m
     for m in "${modules[@]}"; do taken "$m" | tee /dev/stderr | grep -q "/updates/rust-rdma/$m\.ko" || return; done
 }
-compiled_purged() { inside bash -c 'dpkg -P rust-rdma-modules-*'; }
+compiled_purged() { inside dpkg -P "rust-rdma-modules-$release"; }
 remove() { inside dpkg -r rust-rdma-dkms; }
 purge() { inside dpkg -P rust-rdma-dkms; }
 # shellcheck disable=SC2016
