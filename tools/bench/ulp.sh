@@ -20,10 +20,8 @@ one_device() {
 }
 
 # appears GLOB: wait for a device, and print its name.
-appears() {
-    # shellcheck disable=SC2086
-    wait_until 60 ls $1 >&2 && ls $1 2>/dev/null | head -n 1
-}
+appears() { wait_until 60 first "$1" >&2 && first "$1"; }
+first() { compgen -G "$1" | grep -m 1 .; }
 scsi_disk() { appears '/sys/class/scsi_disk/*/device/block/*' | sed 's|.*/|/dev/|'; }
 
 # Each user has a function of its own, which sets target: the device, or the file, to access.
