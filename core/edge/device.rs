@@ -19,7 +19,6 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
-use kernel::sync::Refcount;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Work;
 use rdma::bindings;
@@ -36,6 +35,7 @@ use rdma::edge::Within;
 use rdma::edge::Writer;
 use rdma::net::Net;
 use rdma::net::NetDevice;
+use rdma::sync::CRefcount;
 use rdma::sync::Completion;
 
 use super::client::ClientData;
@@ -52,7 +52,7 @@ rdma::c_struct! {
     fields {
         /// Use count of the registered device; 0 while it is not registered. Consumers also take
         /// it, by `ib_device_try_get`.
-        embed refcount: Refcount;
+        embed refcount: CRefcount;
         /// Completed when the last use ends.
         embed unreg_completion: Completion;
         /// Private data of clients.

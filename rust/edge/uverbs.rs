@@ -18,6 +18,7 @@ use crate::edge::IntoC;
 use crate::edge::Passed;
 use crate::edge::View;
 use crate::edge::Within;
+use crate::sync::CRefcount;
 use crate::sync::CRwSem;
 use crate::sync::IrqLock;
 use crate::xarray::Locked;
@@ -31,7 +32,6 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Mutex;
-use kernel::sync::Refcount;
 
 /// A user address, not checked yet; `copy_from_user` and related functions check it.
 #[derive(Clone, Copy)]
@@ -116,7 +116,7 @@ crate::c_struct! {
         /// while the open file exists.
         const api_object at uapi_object: In<'_, ApiObject>;
         /// References to the handle.
-        embed refs at ref_.refcount: Refcount;
+        embed refs at ref_.refcount: CRefcount;
         /// -1 if the handle is locked exclusively, else the number of shared users.
         racy usecnt at usecnt.counter: i32;
         /// The same, for atomic changes.
@@ -367,7 +367,7 @@ crate::c_struct! {
     pub struct UFile: bindings::ib_uverbs_file;
     fields {
         /// References to the file.
-        embed refs at ref_.refcount: Refcount;
+        embed refs at ref_.refcount: CRefcount;
         /// Character device. Written when the file is opened.
         const device: Passed<bindings::ib_uverbs_device>;
         /// Protects the list of mapped VMAs, and serialises insertion of mapping entries.
@@ -423,7 +423,7 @@ crate::c_struct! {
     pub struct MmapEntry: bindings::rdma_user_mmap_entry;
     fields {
         /// References: of the driver, of each mapping, and of each lookup.
-        embed refs at ref_.refcount: Refcount;
+        embed refs at ref_.refcount: CRefcount;
         /// Context. Written when the entry is inserted, before lookups can find it.
         const ucontext: Option<&UContext>;
         /// First page offset. Written before lookups can find the entry; read under the lock.

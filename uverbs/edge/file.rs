@@ -164,7 +164,8 @@ impl core::ops::Deref for FileRef {
 
 impl Drop for FileRef {
     fn drop(&mut self) {
-        if self.refs().dec_and_test() {
+        // SAFETY: The reference is this value's, which `take` has counted.
+        if unsafe { self.refs().put() } {
             // SAFETY: The last reference was this value's.
             unsafe {
                 crate::private::ib_uverbs_release_file(&raw mut (*self.raw()).ref_);

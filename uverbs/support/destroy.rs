@@ -217,8 +217,6 @@ pub(crate) fn end(file: DeadFile) {
     while let Some(handle) = file.take_handle() {
         kernel::warn_on!(!handle.object().is_null());
     }
-    file.put_driver();
-    file.put_device_use();
     drop(file);
 }
 

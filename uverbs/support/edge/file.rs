@@ -13,7 +13,6 @@ use core::ptr::NonNull;
 use kernel::container_of;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
-use kernel::sync::Refcount;
 use rdma::bindings;
 use rdma::edge::device::Device;
 use rdma::edge::uverbs::UFile;
@@ -22,6 +21,7 @@ use rdma::edge::IntoC;
 use rdma::edge::View;
 use rdma::sync::rcu;
 use rdma::sync::Completion;
+use rdma::sync::CRefcount;
 use rdma::xarray::Lasting;
 
 rdma::c_struct! {
@@ -29,7 +29,7 @@ rdma::c_struct! {
     struct CharDevice: private::ib_uverbs_device;
     fields {
         /// Uses of the device: one of the module, one of each open file.
-        embed refs at refcount: Refcount;
+        embed refs at refcount: CRefcount;
         /// Completed when the last use is gone.
         embed comp: Completion;
     }
@@ -334,15 +334,16 @@ impl core::ops::Deref for FileUse {
 
 impl Drop for FileUse {
     fn drop(&mut self) {
-        if self.refs().dec_and_test() {
+        // SAFETY: The reference is this value's: type invariant.
+        if unsafe { self.refs().put() } {
             // INVARIANT: That was the last reference.
             crate::destroy::end(DeadFile(self.0));
         }
     }
 }
 
-/// An open file whose last reference is gone; dropping it frees it. No handle is looked up in it any
-/// more, since that takes a reference.
+/// An open file whose last reference is gone; dropping it gives back its uses and frees it. No
+/// handle is looked up in it any more, since that takes a reference.
 ///
 /// # Invariants
 ///
@@ -379,8 +380,8 @@ impl DeadFile {
     }
 
     /// Gives back the use that the file has of its driver's module, if the driver has no
-    /// `disassociate_ucontext`: `ib_uverbs_open` has taken it.
-    pub(crate) fn put_driver(&self) {
+    /// `disassociate_ucontext`: `ib_uverbs_open` has taken it. Only for `drop`.
+    fn put_driver(&self) {
         let associated = Associated::enter(self.file());
         let Some(device) = associated.device() else {
             return;
@@ -391,10 +392,11 @@ impl DeadFile {
         }
     }
 
-    /// Gives back the use that the file has of the character device.
-    pub(crate) fn put_device_use(&self) {
+    /// Gives back the use that the file has of the character device. Only for `drop`.
+    fn put_device_use(&self) {
         let device = CharDevice::of(self.file());
-        if device.refs().dec_and_test() {
+        // SAFETY: `ib_uverbs_open` has taken a use for this file, which only `drop` gives back.
+        if unsafe { device.refs().put() } {
             device.comp().complete();
         }
     }
@@ -431,6 +433,8 @@ rdma::argument! {
 
 impl WithoutTable {
     /// Initialises the table.
+        self.put_driver();
+        self.put_device_use();
     pub(crate) fn init(self) {
         // SAFETY: Nobody uses the table yet (`argument!`'s row).
         unsafe {

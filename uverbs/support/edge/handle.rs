@@ -31,7 +31,6 @@ use rdma::edge::FromC;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::sync::CReadGuard;
-use rdma::sync::IncNotZero;
 
 /// A reference to a handle. Dropping the last one frees the memory after an RCU grace period. Any
 /// context.
@@ -77,7 +76,7 @@ impl HandleRef {
             (*c).uapi_object = kind.raw();
             (*c).usecnt.counter = -1;
             bindings::INIT_LIST_HEAD(&raw mut (*c).list);
-            Uobject::view(c).refs().set(1);
+            Uobject::view(c).refs().init(1);
         }
         // INVARIANT: The count is one, for this value.
         Ok(Self(memory.cast()))
@@ -111,7 +110,8 @@ impl Deref for HandleRef {
 
 impl Drop for HandleRef {
     fn drop(&mut self) {
-        if self.refs().dec_and_test() {
+        // SAFETY: The reference is this value's: type invariant.
+        if unsafe { self.refs().put() } {
             // SAFETY: That was the last reference; `alloc` made the memory with `kzalloc`.
             unsafe { bindings::rdma_helper_uobject_free(self.raw()) };
         }
