@@ -261,14 +261,14 @@ crate::c_struct! {
         pd: &'a Pd,
         /// `enum ib_mr_type`.
         kind at type_: u32,
+        /// Device memory that the region covers, if any.
+        dm: Option<&'a Dm>,
+        /// DMA handle, if any.
+        dmah: Option<&'a Dmah>,
     }
     fields {
         /// Restrack entry.
         embed res: Restrack;
-        /// Device memory that the region covers, if any.
-        const dm: Option<&Dm>, set_dm;
-        /// DMA handle, if any.
-        const dmah: Option<&Dmah>, set_dmah;
         /// Local key. The region's only user changes it before each use, concurrently with reads by
         /// `rdma resource`.
         racy lkey: u32, set_lkey;
