@@ -254,7 +254,7 @@ impl Counted {
         // of bindings is held, so nobody else clears it.
         let counted = ManuallyDrop::new(Self(counter.cast()));
         unbind(&counted)?;
-        qp.set_bound(binding, None);
+        qp.clear_bound(binding);
         Ok(ManuallyDrop::into_inner(counted))
     }
 }

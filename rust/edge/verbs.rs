@@ -155,7 +155,7 @@ crate::c_struct! {
         /// null.
         racy counter: *mut bindings::rdma_counter;
         /// The same, as a reference that holds a count.
-        guarded bound at counter: Option<&Counter>, set_bound => CounterLock<'_>;
+        guarded bound at counter: Option<&Counter> => CounterLock<'_>;
         /// Local GID of the path.
         embed av_sgid_attr: GidSlot;
         /// Local GID of the alternate path.
@@ -761,14 +761,31 @@ impl Qp {
         }
     }
 
-    /// Restores the completion queues, which some drivers replace with their own.
-    pub fn restore_cqs(this: &mut impl SoleOwner<Of = Self>, attr: &QpMake) {
+    /// Has the driver create a queue pair by `create`, and restores the completion queues, which
+    /// some drivers replace with their own.
+    pub fn keeping_cqs<S: SoleOwner<Of = Self>, R>(
+        this: &mut S,
+        create: impl FnOnce(&S) -> R,
+    ) -> R {
         let c = this.sole();
         // SAFETY: No other reference to the object exists (contract of `SoleOwner`).
+        let (send, recv) = unsafe { ((*c).send_cq, (*c).recv_cq) };
+        let result = create(&*this);
+        let c = this.sole();
+        // SAFETY: No other reference to the object exists (contract of `SoleOwner`). It is the
+        // same object, since `create` cannot replace it.
         unsafe {
-            (*c).send_cq = attr.send_cq().into_c();
-            (*c).recv_cq = attr.recv_cq().into_c();
+            (*c).send_cq = send;
+            (*c).recv_cq = recv;
         }
+        result
+    }
+
+    /// Clears [`bound`](Self::bound). The count that the queue pair has on the counter passes to
+    /// the caller.
+    pub fn clear_bound(&self, _by: &mut CounterLock<'_>) {
+        // SAFETY: The lock is held, and the field changes only under it (declaration in the table).
+        unsafe { (*self.raw()).counter = core::ptr::null_mut() };
     }
 }
 
