@@ -166,21 +166,30 @@ impl Uobject {
     }
 
     /// Reverses [`try_lock`](Self::try_lock). Any context.
+    ///
+    /// # Safety
+    ///
+    /// The caller has locked the handle for `access`, and gives the lock up.
     #[inline]
-    pub fn unlock(&self, access: Access) {
+    pub unsafe fn unlock(&self, access: Access) {
         self.assert_locked(access);
         match access {
             Access::Read => {
                 dec_release(self.users());
             }
-            Access::Write => self.unlock_any(),
+            // SAFETY: The caller has the handle exclusively (contract of this function).
+            Access::Write => unsafe { self.unlock_any() },
             Access::Destroy => {}
         }
     }
 
     /// Lets others use a handle that is locked exclusively, or new. Any context.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the handle exclusively, and gives that up.
     #[inline]
-    pub fn unlock_any(&self) {
+    pub unsafe fn unlock_any(&self) {
         set_release(self.users(), 0);
     }
 

@@ -16,6 +16,7 @@ use crate::edge::file;
 use crate::edge::file::DeadFile;
 use crate::edge::file::WithoutTable;
 use crate::edge::handle::Found;
+use crate::edge::handle::Exclusive;
 use crate::edge::handle::HandleRef;
 use crate::edge::handle::Released;
 use crate::edge::handle::ReleasedFile;
@@ -57,18 +58,22 @@ pub(crate) fn object(handle: &Uobject, reason: Reason, call: &Call) -> Result {
 }
 
 /// Destroys the object of a handle that was committed, if it still has one. The handle leaves the
-/// list; and the table, if its user destroys it, who keeps the lock then. Otherwise the handle is
+/// list; and the table, if its user destroys it: then it stays locked. Otherwise the handle is
 /// unlocked.
 ///
 /// # Errors
 ///
-/// Those of [`object`]; nothing has changed.
-fn destroy(handle: &Uobject, reason: Reason, call: &Call) -> Result {
+/// Those of [`object`]; the handle is unlocked, and nothing else has changed.
+fn destroy(locked: Exclusive<'_>, reason: Reason, call: &Call) -> Result {
     let file = call.file();
+    let handle = locked.handle();
     file.hw_destroy_rwsem().assert_held();
     handle.assert_locked(Access::Write);
     if !handle.object().is_null() {
-        object(handle, reason, call)?;
+        if let Err(error) = object(handle, reason, call) {
+            locked.unlock();
+            return Err(error);
+        }
         handle.clear_object();
     }
     handle.clear_context();
@@ -78,7 +83,7 @@ fn destroy(handle: &Uobject, reason: Reason, call: &Call) -> Result {
             Some(Class::File) | None => None,
         }
     } else {
-        handle.unlock_any();
+        locked.unlock();
         None
     };
     drop(file::unlist(file, handle));
@@ -94,8 +99,7 @@ fn destroy(handle: &Uobject, reason: Reason, call: &Call) -> Result {
 /// `EBUSY`: it is in use; those of the type. The handle is as it was.
 fn at_request(handle: &Uobject, call: &Call) -> Result {
     let _held = call.file().hw_destroy_rwsem().read();
-    handle.try_lock(Access::Write)?;
-    destroy(handle, Reason::DESTROY, call).inspect_err(|_| handle.unlock_any())
+    destroy(Exclusive::lock(handle)?, Reason::DESTROY, call)
 }
 
 /// Finds a handle and destroys its object.
@@ -125,9 +129,10 @@ fn by_number_only(wanted: Wanted<'_>, number: u32, call: &Call) -> Result {
 }
 
 /// Gives the number of a handle to a new one, which is to be committed next, and destroys the object
-/// of the old one. `old` is exclusively locked, and stays so. If its driver does not destroy it, it
+/// of the old one, which is exclusively locked, and stays so. If its driver does not destroy it, it
 /// is unlocked, and has another number, under which the program may destroy it later.
-fn replace(old: &Uobject, new: &Uobject, call: &Call) {
+fn replace(locked: Exclusive<'_>, new: &Uobject, call: &Call) {
+    let old = locked.handle();
     new.assert_locked(Access::Write);
     let same = ptr::eq(old.uapi_object(), new.uapi_object());
     let numbered = classes::class(old.uapi_object()) == Some(Class::Numbered);
@@ -137,9 +142,7 @@ fn replace(old: &Uobject, new: &Uobject, call: &Call) {
     if file::swap_numbers(call.file(), old, new) {
         // The caller puts it as one that was destroyed, which does not unlock it. The C module
         // ignores the error here as well.
-        if destroy(old, Reason::DESTROY, call).is_err() {
-            old.unlock_any();
-        }
+        let _ = destroy(locked, Reason::DESTROY, call);
     }
 }
 
@@ -162,13 +165,15 @@ fn all(file: &UFile, reason: Reason) -> Result {
             next = file::after(file, &handle);
             call.set_context_of(&handle);
             // No command runs, so nobody uses it.
-            kernel::warn_on!(handle.try_lock(Access::Write).is_err());
+            let Ok(locked) = Exclusive::lock(&handle) else {
+                kernel::warn_on!(true);
+                continue;
+            };
             if forget {
                 handle.clear_object();
             }
-            match destroy(&handle, reason, call) {
-                Ok(()) => outcome = Ok(()),
-                Err(_) => handle.unlock_any(),
+            if destroy(locked, reason, call).is_ok() {
+                outcome = Ok(());
             }
         }
     });
@@ -187,9 +192,10 @@ fn released(handle: Released) -> Result {
         with_call(&file_use, |call| {
             call.set_context_of(&handle);
             // Commands that use the handle have a reference to its file.
-            kernel::warn_on!(handle.try_lock(Access::Write).is_err());
+            let locked = Exclusive::lock(&handle);
+            kernel::warn_on!(locked.is_err());
             // Objects of files are always destroyed.
-            let _ = destroy(&handle, Reason::CLOSE, call);
+            let _ = locked.and_then(|locked| destroy(locked, Reason::CLOSE, call));
         });
         drop(held);
     }
@@ -234,7 +240,7 @@ rdma::export! {
     fn __uobj_perform_destroy(wanted: Wanted<'_>, number: u32, call: &Call) -> Result
         = by_number_only;
     /// See [`replace`].
-    fn rdma_assign_uobject(old: &Uobject, new: &Uobject, call: &Call) = replace;
+    fn rdma_assign_uobject(old: Exclusive<'_>, new: &Uobject, call: &Call) = replace;
     /// See [`released`].
     fn uverbs_uobject_release(handle: Released) -> Result = released;
     /// See [`release_file`].
