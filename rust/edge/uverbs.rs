@@ -392,17 +392,36 @@ crate::c_struct! {
 }
 
 impl UFile {
-    /// Returns the context, once the user has created one. It is published with release ordering
-    /// and exists until the file is closed or the device is removed.
+    /// Returns the address of the context; null before the user creates one. It is published with
+    /// release ordering, and read with acquire ordering.
     #[inline]
-    pub fn ucontext(&self) -> Option<&UContext> {
+    pub fn ucontext_at(&self) -> *mut bindings::ib_ucontext {
         // SAFETY: The field is written as a whole, with release ordering, after the context is
         // initialised.
         unsafe {
             let place = &raw mut (*self.raw()).ucontext;
-            let context = bindings::atomic_ptr_read_acquire(place.cast());
-            Option::from_c(context.cast_mut().cast())
+            bindings::atomic_ptr_read_acquire(place.cast())
         }
+        .cast_mut()
+        .cast()
+    }
+
+    /// Returns whether the user has created a context.
+    #[inline]
+    pub fn has_ucontext(&self) -> bool {
+        !self.ucontext_at().is_null()
+    }
+
+    /// Returns the context, once the user has created one.
+    ///
+    /// # Safety
+    ///
+    /// The context must not be freed while the result is used: the caller holds `hw_destroy_rwsem`,
+    /// or is in a section of the device's `disassociate_srcu` in which the device was not gone.
+    #[inline]
+    pub unsafe fn ucontext(&self) -> Option<&UContext> {
+        // SAFETY: Null, or a context that is initialised, and stays (contract of this function).
+        unsafe { Option::from_c(self.ucontext_at()) }
     }
 }
 

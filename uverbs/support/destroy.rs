@@ -13,10 +13,11 @@ use crate::edge::classes;
 use crate::edge::classes::Class;
 use crate::edge::classes::Cleanup;
 use crate::edge::file;
+use crate::edge::file::Cleaned;
 use crate::edge::file::DeadFile;
 use crate::edge::file::WithoutTable;
-use crate::edge::handle::Found;
 use crate::edge::handle::Exclusive;
+use crate::edge::handle::Found;
 use crate::edge::handle::HandleRef;
 use crate::edge::handle::Released;
 use crate::edge::handle::ReleasedFile;
@@ -29,7 +30,6 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::uverbs::Access;
 use rdma::edge::uverbs::Reason;
-use rdma::edge::uverbs::UFile;
 use rdma::edge::uverbs::Uobject;
 use rdma::edge::Passed;
 
@@ -148,15 +148,16 @@ fn replace(locked: Exclusive<'_>, new: &Uobject, call: &Call) {
 
 /// Destroys the objects of an open file, the newest first; those that their driver refuses to
 /// destroy stay. Objects that use others are newer, but users may have changed that, so `ib_uverbs`
-/// calls this as long as it succeeds. The caller holds `hw_destroy_rwsem` for writing.
+/// calls this as long as it succeeds.
 ///
 /// With `DRIVER_FAILURE` all objects are forgotten.
 ///
 /// # Errors
 ///
 /// `EINVAL`: none was destroyed.
-fn all(file: &UFile, reason: Reason) -> Result {
-    file::tell_driver(file);
+fn all(cleaned: Cleaned<'_>, reason: Reason) -> Result {
+    let file = cleaned.file();
+    cleaned.tell_driver();
     let forget = reason == Reason::DRIVER_FAILURE;
     let mut outcome = Err(EINVAL);
     let mut next = file::first(file);
@@ -256,7 +257,7 @@ rdma::export! {
     /// See [`at_request`].
     fn uobj_destroy(handle: &Uobject, call: &Call) -> Result = at_request;
     /// See [`all`].
-    fn __uverbs_cleanup_ufile(file: &UFile, reason: Reason) -> Result = all;
+    fn __uverbs_cleanup_ufile(file: Cleaned<'_>, reason: Reason) -> Result = all;
     /// See [`end`].
     fn ib_uverbs_release_file(file: DeadFile) = end;
     /// See [`WithoutTable::init`].

@@ -62,11 +62,8 @@ rdma::import! {
 /// Whether the caller may use raw packets on the device of a call (`CAP_NET_RAW`). Without a context
 /// nobody may.
 fn has_raw_cap(call: In<'_, Call>) -> bool {
-    let _associated = Associated::enter(call.file());
-    if begin::context_of(call.file()).is_err() {
-        return false;
-    }
-    let context = call.file().ucontext();
+    let associated = Associated::enter(call.file());
+    let context = associated.ucontext();
     context.is_some_and(|context| device_has_raw_cap(context.dev()))
 }
 

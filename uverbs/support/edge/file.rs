@@ -15,13 +15,14 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::device::Device;
+use rdma::edge::uverbs::UContext;
 use rdma::edge::uverbs::UFile;
 use rdma::edge::uverbs::Uobject;
 use rdma::edge::IntoC;
 use rdma::edge::View;
 use rdma::sync::rcu;
-use rdma::sync::Completion;
 use rdma::sync::CRefcount;
+use rdma::sync::Completion;
 use rdma::xarray::Lasting;
 
 rdma::c_struct! {
@@ -75,6 +76,14 @@ impl<'a> Associated<'a> {
             device.cast::<Device>().as_ref()
         }
     }
+
+    /// The user context; `None` if there is none, or if the device is gone.
+    pub(crate) fn ucontext(&self) -> Option<&UContext> {
+        // SAFETY: The section keeps the context if the device is there, which is checked below.
+        let context = unsafe { self.file.ucontext() };
+        self.device()?;
+        context
+    }
 }
 
 impl Drop for Associated<'_> {
@@ -93,15 +102,34 @@ pub(crate) fn has_device(file: &UFile) -> bool {
     !unsafe { bindings::rdma_helper_ufile_device(file.raw()) }.is_null()
 }
 
-/// Calls the driver before the objects of an open file are destroyed. The caller holds the
-/// `hw_destroy_rwsem` for writing. May sleep.
-pub(crate) fn tell_driver(file: &UFile) {
-    let Some(context) = file.ucontext() else {
-        return;
-    };
-    if let Some(cleanup) = context.dev().ops().ufile_hw_cleanup {
-        // SAFETY: The driver of the context's device; the lock is held (`ib_verbs.h`).
-        unsafe { cleanup(file.raw()) };
+/// An open file whose objects are being destroyed.
+///
+/// # Invariants
+///
+/// The caller holds `hw_destroy_rwsem` of `0` for writing.
+pub(crate) struct Cleaned<'a>(&'a UFile);
+
+rdma::argument! {
+    /// `rdma_core.h`: `__uverbs_cleanup_ufile` is called with the lock held.
+    impl<'a> Cleaned<'a> = |file: &'a UFile| Cleaned(file);
+}
+
+impl<'a> Cleaned<'a> {
+    /// The file.
+    pub(crate) fn file(&self) -> &'a UFile {
+        self.0
+    }
+
+    /// Calls the driver before the objects are destroyed. May sleep.
+    pub(crate) fn tell_driver(&self) {
+        // SAFETY: The lock is held (type invariant), so the context stays.
+        let Some(context) = (unsafe { self.0.ucontext() }) else {
+            return;
+        };
+        if let Some(cleanup) = context.dev().ops().ufile_hw_cleanup {
+            // SAFETY: The driver of the context's device; the lock is held (`ib_verbs.h`).
+            unsafe { cleanup(self.0.raw()) };
+        }
     }
 }
 
@@ -405,6 +433,8 @@ impl DeadFile {
 impl Drop for DeadFile {
     fn drop(&mut self) {
         const _: () = assert!(offset_of!(private::ib_uverbs_async_event_file, uobj) == 0);
+        self.put_driver();
+        self.put_device_use();
         let file = self.file().raw();
         let device: *mut private::ib_uverbs_device = self.file().device().into_c().cast();
         // SAFETY: Nobody else uses the file (type invariant). It has a reference to its default
@@ -433,8 +463,6 @@ rdma::argument! {
 
 impl WithoutTable {
     /// Initialises the table.
-        self.put_driver();
-        self.put_device_use();
     pub(crate) fn init(self) {
         // SAFETY: Nobody uses the table yet (`argument!`'s row).
         unsafe {
