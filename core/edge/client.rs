@@ -362,16 +362,37 @@ unsafe impl Send for Event {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Event {}
 
+/// An event of a port that the core generates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PortEvent {
+    /// The port has become active.
+    Active,
+    /// The port is not active any more.
+    Error,
+    /// The GID table has changed.
+    GidChange,
+}
+
+impl PortEvent {
+    fn number(self) -> bindings::ib_event_type {
+        match self {
+            Self::Active => bindings::ib_event_type_IB_EVENT_PORT_ACTIVE,
+            Self::Error => bindings::ib_event_type_IB_EVENT_PORT_ERR,
+            Self::GidChange => bindings::ib_event_type_IB_EVENT_GID_CHANGE,
+        }
+    }
+}
+
 impl Event {
     /// Creates an event of a port.
-    pub(crate) fn of_port(device: &Device, event: bindings::ib_event_type, port: u32) -> Self {
+    pub(crate) fn of_port(device: &Device, event: PortEvent, port: u32) -> Self {
         // INVARIANT: `element` is a port number.
         Self(bindings::ib_event {
             device: device.as_raw(),
             element: bindings::ib_event__bindgen_ty_1 {
                 port_num: ManuallyDrop::new(port),
             },
-            event,
+            event: event.number(),
         })
     }
 
