@@ -33,7 +33,7 @@ use rdma::edge::Reply;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::edge::Writer;
-use rdma::net::Net;
+use rdma::net::CountedNet;
 use rdma::net::NetDevice;
 use rdma::sync::CRefcount;
 use rdma::sync::Completion;
@@ -396,8 +396,9 @@ impl CoreDevice {
     }
 
     /// Sets the network namespace. The caller must hold the registration lock of the device, which
-    /// must be disabled.
-    pub(crate) fn set_net(&self, net: &Net) {
+    /// must be disabled. The removal of a namespace, which has not begun as long as the namespace is
+    /// counted, moves the devices out of it.
+    pub(crate) fn set_net(&self, net: &CountedNet) {
         // SAFETY: The field is a word; for its readers see `Device::net`.
         unsafe {
             bindings::rdma_helper_write_pnet(&raw mut (*self.raw()).rdma_net, net.as_raw());
