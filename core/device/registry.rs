@@ -135,7 +135,7 @@ pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted
         .map_err(|refused| errno(refused.errno(names::Occasion::Register)))?;
     devices.list.reserve(1, GFP_KERNEL)?;
     let (index, place) = devices.free_index()?;
-    device.model().set_name(&name)?;
+    fields.set_name(&name)?;
     device.write_name(&name);
     fields.set_index(index);
     devices

@@ -167,6 +167,16 @@ impl<'a> Unregistered<'a> {
         self.0
     }
 
+    /// Sets the name. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn set_name(&mut self, name: &names::Name) -> Result {
+        // SAFETY: An unregistered device is not added; `add` takes `self`.
+        unsafe { self.0.model().set_name(name) }
+    }
+
     /// Sets the device index.
     pub(crate) fn set_index(&mut self, index: u32) {
         Fields::set_index(self, index);
@@ -405,13 +415,18 @@ impl CoreDevice {
         }
     }
 
-    /// Sets the name before the device is added. May sleep.
+    /// Sets the name. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn set_name(&self, name: &names::Name) -> Result {
-        // SAFETY: The device is initialised; the name is NUL-terminated, and copied.
+    ///
+    /// # Safety
+    ///
+    /// The device is not added, so that nobody reads the old name.
+    pub(super) unsafe fn set_name(&self, name: &names::Name) -> Result {
+        // SAFETY: The device is initialised, and nobody reads the old name (contract of this
+        // function). The new name is NUL-terminated, and copied.
         to_result(unsafe {
             bindings::dev_set_name(
                 self.dev().raw(),
