@@ -151,7 +151,7 @@ pub(crate) fn move_to(
     let file = i32::try_from(file).unwrap_or(-1);
     let net = CountedNet::of_file(file)?;
     let admin = administers(&net);
-    let asker = CountedNet::current();
+    let asker = CountedNet::current().ok_or(EINVAL)?;
     let ask = Move {
         device_in: home_of(&device),
         asker: known(&asker),
