@@ -62,7 +62,7 @@ fn create_user(
     port_space: u32,
     qp_type: u32,
 ) -> Result<Given> {
-    let net = CountedNet::current();
+    let net = CountedNet::current().ok_or(EINVAL)?;
     Make::create(handler, context, net, port_space, qp_type, None)
 }
 

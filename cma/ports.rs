@@ -21,7 +21,7 @@ use kernel::sync::Mutex;
 use rdma::net::pernet::AfterDevices;
 use rdma::net::pernet::PernetData;
 use rdma::net::CountedNet;
-use rdma::net::Net;
+use rdma::net::NewNet;
 use rdma::net::Pernet;
 use rdma::net::PernetSlot;
 
@@ -47,7 +47,7 @@ rdma::static_slot!(impl for Ports: PernetSlot);
 impl PernetData for Ports {
     type Dropped = AfterDevices;
 
-    fn new(_net: &Net) -> impl PinInit<Self, Error> {
+    fn new(_net: &NewNet) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             table <- kernel::new_mutex!(
                 Table { owners: RBTree::new(), last: None },

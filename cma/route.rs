@@ -195,7 +195,7 @@ fn resolve_roce(id: &Arc<Id>) -> Result {
     let tos = options
         .tos
         .unwrap_or_else(|| attached.device.tos(attached.port));
-    let path = route::path(&route::From {
+    let path = route::path(&route::PathRequest {
         source: &source,
         destination: &destination,
         tos,

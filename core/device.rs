@@ -8,7 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `alloc` | allocation and release, its class in sysfs |
-//! | `edge` | the C structure, references and use counts |
+//! | `edge` | the C structure, references, use counts, and waiting for their end |
 //! | `ops` | the table of a driver's methods |
 //! | `registry` | list of devices, by name and index |
 //! | `hooks` | calls to the parts built on this one |
@@ -19,7 +19,6 @@
 //! | `netns` | network namespaces |
 //! | `sub` | subdevices |
 //! | `queues` | workqueues |
-//! | `uses` | use counts, and waiting for their end |
 //! | `dma` | scatterlists of devices without DMA |
 
 use kernel::fmt;
@@ -54,12 +53,12 @@ pub(crate) mod port;
 pub(crate) mod queues;
 pub(crate) mod registry;
 pub(crate) mod sub;
-mod uses;
 
 pub(crate) use self::caps::Caps;
 pub(crate) use self::client::nl_info as client_nl_info;
 pub(crate) use self::edge::Device;
 pub(crate) use self::edge::Registered;
+pub(crate) use self::edge::Uses;
 pub(crate) use self::hooks::unregister;
 pub(crate) use self::hooks::Core;
 pub(crate) use self::hooks::HasSlot;
@@ -67,7 +66,6 @@ pub(crate) use self::hooks::Hooks;
 pub(crate) use self::hooks::Notice;
 pub(crate) use self::hooks::PerDevice;
 pub(crate) use self::registry::rename;
-use self::uses::Uses;
 
 /// Core state of a device besides the C structure. Created with the device, freed with its memory.
 #[pin_data]

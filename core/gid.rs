@@ -46,6 +46,7 @@ use self::snapshot::Snapshot;
 use self::writer::Writer;
 use crate::device::event;
 use crate::device::Device;
+use crate::edge::client::PortEvent;
 use crate::proto::gid_marks::Dirty;
 use crate::proto::gid_marks::Event;
 use crate::proto::gid_marks::Marks;
@@ -309,7 +310,7 @@ impl Gids {
         for port in &self.ports {
             if port.changed.xchg(false, Full) {
                 let port = port.table.number();
-                event::tell_port(device, bindings::ib_event_type_IB_EVENT_GID_CHANGE, port);
+                event::tell_port(device, PortEvent::GidChange, port);
             }
         }
     }

@@ -175,11 +175,13 @@ impl Hooks for Core {
     }
 }
 
-/// Enables the device: adds it to clients, and copies of it to network namespaces. Always returns a
-/// use count that the caller owns, even on failure. May sleep.
-fn enable(device: &Device) -> (Registered, Result) {
-    let (_still, held) = registry::enable(device);
-    (held, show(device))
+/// Enables the device: adds it to clients, and copies of it to network namespaces. Also returns a
+/// use count, which a device has even if a client or the driver fails. May sleep.
+fn enable(device: &Device) -> (Option<Registered>, Result) {
+    match registry::enable(device) {
+        Ok((_still, held)) => (Some(held), show(device)),
+        Err(error) => (None, Err(error)),
+    }
 }
 
 fn show(device: &Device) -> Result {
@@ -194,11 +196,10 @@ fn show(device: &Device) -> Result {
 /// use ends. The caller must hold the device's registration lock. May sleep.
 fn disable(device: &Device) {
     warn_on!(device.uses().none());
-    registry::disable(device);
+    let own = registry::disable(device);
     client::remove_all(device);
     cq::clean_up(device);
-    // The use count of the registry.
-    device.uses().put();
+    drop(own);
     device.uses().wait();
     // No more copies are made from here on.
     netns::remove_copies(device);
@@ -325,8 +326,9 @@ fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::dev
         return Err(error);
     }
     device.model().suppress_uevents(false);
-    announce(&held);
+    announce(device);
     // The device may be unregistered from here on.
+    drop(held);
     Ok(())
 }
 
@@ -352,7 +354,7 @@ impl Drop for Undo<'_> {
 }
 
 /// Notifies user space of a new device.
-fn announce(device: &Registered) {
+fn announce(device: &Device) {
     let _still = registry::hold();
     device.model().uevent(bindings::kobject_action_KOBJ_ADD);
     nldev::notify(device, Notice::Register);

@@ -33,8 +33,9 @@ fn fill(pd: &Pd, mr: Bare<Mr>, kind: u32, sig_attrs: Option<Owned<SigAttrs>>) ->
         dev: pd.device(),
         pd,
         kind,
+        dm: None,
+        dmah: None,
     });
-    Mr::set_dm(&mut mr, None);
     if kind != bindings::ib_mr_type_IB_MR_TYPE_USER {
         Mr::set_uobject(&mut mr, Passed::NULL);
         Mr::set_need_inval(&mut mr, false);

@@ -26,17 +26,19 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::uverbs::UFile;
 use rdma::edge::Passed;
-use rdma::edge::View;
 
 /// Returns the user context of an open file. The caller must hold the device's `disassociate_srcu`
 /// until it no longer uses the result. Any context. Returns an error pointer: `EIO` if the device
 /// has been removed, `EINVAL` if the user has not created a context.
 fn ucontext(file: &UFile) -> *mut bindings::ib_ucontext {
-    let context = file.ucontext();
+    let context = file.ucontext_at();
     if !edge::has_device(file) {
         return EIO.to_ptr();
     }
-    context.map_or(EINVAL.to_ptr(), View::raw)
+    if context.is_null() {
+        return EINVAL.to_ptr();
+    }
+    context
 }
 
 /// Handler of methods that only destroy an object: the caller destroys it.

@@ -165,7 +165,9 @@ impl DeviceRef {
 
 /// Returns whether a device is accessible from the network namespace of the current task.
 pub fn is_accessible(device: &Device) -> bool {
-    let net = CountedNet::current();
+    let Some(net) = CountedNet::current() else {
+        return false;
+    };
     // SAFETY: The device exists (guarantee of a reference), and `net` is a reference to the
     // namespace.
     unsafe { bindings::rdma_dev_access_netns(device.raw(), net.as_raw()) }

@@ -55,6 +55,7 @@ pub use kept::KeptRoutes;
 pub use notifier::NetNotifier;
 pub use notifier::NetdevEvent;
 pub use notifier::NetdevEvents;
+pub use pernet::NewNet;
 pub use pernet::Pernet;
 pub use pernet::PernetData;
 pub use pernet::PernetSlot;

@@ -7,7 +7,7 @@
 //! - [`RwSem`], [`StaticRwSem`]: many readers or one writer, sleeping; [`CRwSem`]: one within a C
 //!   structure.
 //! - [`bh`]: a section in which this CPU runs no softirq.
-//! - [`Completion`], [`IrqLock`], [`IncNotZero`], [`init_mutex`]: completions, spinlocks, reference
+//! - [`Completion`], [`IrqLock`], [`CRefcount`], [`init_mutex`]: completions, spinlocks, reference
 //!   counts and mutexes that are fields of C structures.
 //! - [`TimedCompletion`]: a completion whose waiter does not wait for ever.
 //! - [`global_lock!`](crate::global_lock), [`init_once`]: locks in statics.
@@ -44,7 +44,7 @@ pub use keyed::Key;
 pub use keyed::KeyId;
 pub use keyed::Keyed;
 pub use mutex::init_mutex;
-pub use refcount::IncNotZero;
+pub use refcount::CRefcount;
 pub use rwsem::ReadGuard;
 pub use rwsem::RwSem;
 pub use rwsem::WriteGuard;

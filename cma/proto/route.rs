@@ -181,7 +181,7 @@ pub const fn life_time(ack_timeout: Option<u8>) -> u8 {
 
 /// What a path is made from.
 #[derive(Clone, Copy, Debug)]
-pub struct From<'a> {
+pub struct PathRequest<'a> {
     /// Local address.
     pub source: &'a Address,
     /// Remote address.
@@ -223,7 +223,7 @@ pub struct Path {
 
 /// Makes a path; `None` if the MTU of the network device is too small. Addresses of `AF_IB` give
 /// no GIDs.
-pub fn path(from: &From<'_>) -> Option<Path> {
+pub fn path(from: &PathRequest<'_>) -> Option<Path> {
     let ib = matches!(from.destination, Address::Ib(_));
     Some(Path {
         sgid: from.source.gid().unwrap_or_default(),

@@ -105,7 +105,7 @@ impl Counter {
         let _guard = self.mutex().lock();
         self.driver().counter_bind_qp(qp, port).inspect_err(|_| {
             // The driver may have set the field and failed to clear it.
-            qp.set_bound(&mut binding, None);
+            qp.clear_bound(&mut binding);
         })
     }
 }

@@ -30,7 +30,6 @@ use rdma::edge::Init;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
 use rdma::sync::init_mutex;
-use rdma::sync::IncNotZero;
 
 /// Guard of the lock of a counter or of a port.
 pub(super) type Locked<'a> = Guard<'a, (), MutexBackend>;
@@ -181,7 +180,9 @@ impl Sole {
 
     /// Sets two references: the queue pair's and the creator's.
     pub(super) fn set_counts(&mut self) {
-        self.count().set(2);
+        // SAFETY: Nobody else uses the counter (type invariant). `share` returns one of the
+        // references; the other one is given to the queue pair.
+        unsafe { self.count().init(2) };
     }
 }
 
@@ -253,7 +254,7 @@ impl Counted {
         // of bindings is held, so nobody else clears it.
         let counted = ManuallyDrop::new(Self(counter.cast()));
         unbind(&counted)?;
-        qp.set_bound(binding, None);
+        qp.clear_bound(binding);
         Ok(ManuallyDrop::into_inner(counted))
     }
 }
@@ -269,7 +270,8 @@ impl Deref for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if self.count().dec_and_test() {
+        // SAFETY: The reference is this value's (type invariant).
+        if unsafe { self.count().put() } {
             // INVARIANT: That was the last reference.
             super::counted::end(Sole(self.0.cast()));
         }

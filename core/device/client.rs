@@ -13,8 +13,8 @@ use rdma::sync::StaticRwSem;
 
 use super::registry;
 use super::Device;
-use super::Uses;
-use crate::edge::client::Client;
+use super::Registered;
+use crate::edge::client::ClientUse;
 use crate::edge::client::Known;
 
 mod abi;
@@ -42,15 +42,18 @@ pub(super) fn fini() {
     }
 }
 
-fn uses(client: &Client) -> Uses<'_> {
-    Uses::new(client.uses(), client.uses_zero())
-}
-
 /// Entry of the list, which is sorted by client ID.
 struct Listed {
     client: Known,
-    /// Whether the client is notified of new devices.
-    registered: bool,
+    /// The use of the list, while the client is notified of new devices.
+    own: Option<ClientUse>,
+}
+
+impl Listed {
+    /// Returns whether the client is notified of new devices.
+    fn is_registered(&self) -> bool {
+        self.own.is_some()
+    }
 }
 
 /// State of a client on a device.
@@ -64,15 +67,31 @@ enum Stage {
     Removing,
 }
 
-/// A client on a device. Holds a use count of each.
+/// A client on a device. The use counts are dropped in this order; the client's module may be
+/// unloaded afterwards.
 struct Slot {
-    client: Known,
+    _device: Registered,
+    client: ClientUse,
     /// Atomic, because it is changed under the write lock or, from `Adding`, by the adding thread
     /// under the read lock.
     stage: kernel::sync::atomic::Atomic<u32>,
 }
 
 impl Slot {
+    /// Creates a slot; `None` if the client or the device is not registered.
+    fn new(device: &Device, client: Known) -> Option<Self> {
+        let client = client.enter()?;
+        Some(Self {
+            _device: device.live()?,
+            client,
+            stage: kernel::sync::atomic::Atomic::new(0_u32),
+        })
+    }
+
+    fn is(&self, client: Known, stage: Stage) -> bool {
+        self.client.client() == client && self.stage() == stage
+    }
+
     fn stage(&self) -> Stage {
         match self.stage.load(kernel::sync::atomic::Acquire) {
             0 => Stage::Adding,
@@ -107,14 +126,20 @@ impl Slots {
         self.0
             .iter()
             .filter(|slot| slot.stage() == Stage::Added)
-            .map(|slot| slot.client)
+            .map(|slot| slot.client.client())
     }
 
     fn find(&self, client: Known, stage: Stage) -> Option<&Slot> {
-        self.0
-            .iter()
-            .find(|slot| slot.client == client && slot.stage() == stage)
+        self.0.iter().find(|slot| slot.is(client, stage))
     }
+}
+
+/// Takes a client off a device, if it is there in this stage. Dropping the result drops the use
+/// counts. May sleep.
+fn take(device: &Device, client: Known, stage: Stage) -> Option<Slot> {
+    rdma::kvec::take(&mut device.state().clients.write().0, |slot| {
+        slot.is(client, stage)
+    })
 }
 
 /// Notifies a client of a device, unless it was before. The caller must keep device and client
@@ -125,36 +150,25 @@ fn add(device: &Device, client: Known) -> Result {
     }
     let mut slots = device.state().clients.write();
     // An earlier `add` has finished: it held the lock.
-    if slots.find(client, Stage::Added).is_some() || !uses(&client).try_get() {
+    if slots.find(client, Stage::Added).is_some() {
         return Ok(());
     }
-    device.uses().get();
-    let release = || {
-        device.uses().put();
-        uses(&client).put();
+    let Some(slot) = Slot::new(device, client) else {
+        return Ok(());
     };
     let place = slots
         .0
         .partition_point(|slot| slot.client.id() < client.id());
-    let slot = Slot {
-        client,
-        stage: kernel::sync::atomic::Atomic::new(0_u32),
-    };
     let room = slots
         .0
         .reserve(1, GFP_KERNEL)
         .map_err(Error::from)
         .and_then(|()| device.reserve_client_data(&client));
-    if let Err(error) = room.and_then(|()| {
-        slots
-            .0
-            .insert_within_capacity(place, slot)
-            .map_err(|_| ENOMEM)
-    }) {
-        drop(slots);
-        release();
-        return Err(error);
-    }
+    room?;
+    slots
+        .0
+        .insert_within_capacity(place, slot)
+        .map_err(|_| ENOMEM)?;
     let slots = slots.downgrade();
     if client.add(device) {
         // Readers see the client from here on.
@@ -165,11 +179,9 @@ fn add(device: &Device, client: Known) -> Result {
     }
     // The client has refused the device and gets no further notifications of it. This is no error.
     drop(slots);
-    rdma::kvec::retain(&mut device.state().clients.write().0, |slot| {
-        !(slot.client == client && slot.stage() == Stage::Adding)
-    });
+    let refused = take(device, client, Stage::Adding);
     device.erase_client_data(&client);
-    release();
+    drop(refused);
     Ok(())
 }
 
@@ -185,12 +197,7 @@ fn remove(device: &Device, client: Known) {
     }
     client.remove(device);
     device.erase_client_data(&client);
-    rdma::kvec::retain(&mut device.state().clients.write().0, |slot| {
-        !(slot.client == client && slot.stage() == Stage::Removing)
-    });
-    device.uses().put();
-    // The client's module may be unloaded from here on.
-    uses(&client).put();
+    drop(take(device, client, Stage::Removing));
 }
 
 /// Notifies all clients of a new device. The caller must hold the list of devices. May sleep.
@@ -202,7 +209,7 @@ pub(crate) fn add_all(device: &Device) -> Result {
     let clients = CLIENTS.read().ok_or(ENODEV)?;
     clients
         .iter()
-        .filter(|listed| listed.registered)
+        .filter(|listed| listed.is_registered())
         .try_for_each(|listed| add(device, listed.client))
 }
 
@@ -233,9 +240,8 @@ pub(super) fn renamed(device: &Device) {
 fn unregister(client: Known) {
     if let Some(mut clients) = CLIENTS.write() {
         if let Some(listed) = clients.iter_mut().find(|listed| listed.client == client) {
-            listed.registered = false;
+            listed.own = None;
         }
-        uses(&client).put();
     }
     let mut index = 0;
     while let Some(device) = registry::next_used_from(index) {
@@ -243,7 +249,7 @@ fn unregister(client: Known) {
         remove(&device, client);
     }
     // Other threads may be removing devices from the client, too.
-    uses(&client).wait();
+    client.wait();
     // The ID is reusable once all higher ones are gone: a new ID is one above the last.
     if let Some(mut clients) = CLIENTS.write() {
         rdma::kvec::retain(&mut clients, |listed| listed.client != client);

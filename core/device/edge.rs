@@ -5,6 +5,8 @@
 //!
 //! Must match `include/rdma/ib_verbs.h`.
 
+mod uses;
+
 use core::mem::offset_of;
 use core::mem::size_of;
 use core::mem::ManuallyDrop;
@@ -25,6 +27,7 @@ use rdma::net::Net;
 use rdma::sync::rcu;
 use rdma::workqueue::OwnedQueue;
 
+pub(crate) use self::uses::Uses;
 use super::DeviceName;
 use super::State;
 use crate::edge::device::Unregistered;
@@ -168,13 +171,6 @@ unsafe impl Send for Registered {}
 unsafe impl Sync for Registered {}
 
 impl Registered {
-    /// Takes another use count of a device that has one.
-    pub(super) fn another(device: &Device) -> Self {
-        device.uses().get();
-        // INVARIANT: The use count was just taken.
-        Self(NonNull::from(device))
-    }
-
     /// Takes over a use count from C.
     ///
     /// # Safety
@@ -183,11 +179,6 @@ impl Registered {
     pub(crate) unsafe fn from_raw(ptr: NonNull<bindings::ib_device>) -> Self {
         // INVARIANT: The caller passes its use count (contract of this function).
         Self(ptr.cast())
-    }
-
-    /// Keeps the use count; it must be dropped with `uses().put()` later.
-    pub(crate) fn keep(self) {
-        core::mem::forget(self);
     }
 
     /// Passes the use count to C.
@@ -207,18 +198,65 @@ impl Deref for Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.uses().put();
+        // SAFETY: The use count is this value's (type invariant).
+        unsafe { self.uses().put() };
     }
 }
 
 /// Entry of the registry's list.
 pub(super) struct Entry {
-    pub(super) index: u32,
-    pub(super) device: ARef<Device>,
-    pub(super) registered: bool,
+    index: u32,
+    /// The use count of the registry, while the device is registered. Dropped before `device`, whose
+    /// memory it uses.
+    own: Option<Registered>,
+    device: ARef<Device>,
 }
 
 impl Entry {
+    /// Creates the entry of a device that is not registered yet.
+    pub(super) fn new(index: u32, device: ARef<Device>) -> Self {
+        Self {
+            index,
+            device,
+            own: None,
+        }
+    }
+
+    /// Index of the device.
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The device.
+    pub(super) fn device(&self) -> &ARef<Device> {
+        &self.device
+    }
+
+    /// Returns whether the device is registered.
+    pub(super) fn is_registered(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Marks the device as registered, and gives the registry a use count. Returns another one;
+    /// `None` if the device has uses already.
+    pub(super) fn enable(&mut self) -> Option<Registered> {
+        let uses = self.device.uses();
+        if warn_on!(!uses.none()) {
+            return None;
+        }
+        // SAFETY: There are no uses, and only this function adds the first one, while the list is
+        // locked for writing.
+        unsafe { uses.open() };
+        // INVARIANT: The use count was just set.
+        self.own = Some(Registered(NonNull::from(&*self.device)));
+        self.device.live()
+    }
+
+    /// Marks the device as not registered. Returns the use count of the registry.
+    pub(super) fn disable(&mut self) -> Option<Registered> {
+        self.own.take()
+    }
+
     /// Name of the device. Changes only under the registry's write lock.
     pub(super) fn name(&self) -> &[u8] {
         let raw = self.device.as_raw();

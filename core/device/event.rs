@@ -11,7 +11,6 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
-use rdma::bindings;
 
 use super::hooks::Core;
 use super::hooks::Hooks;
@@ -19,6 +18,7 @@ use super::queues;
 use super::Device;
 use crate::edge::client::Event;
 use crate::edge::client::Handler;
+use crate::edge::client::PortEvent;
 use crate::edge::client::Sent;
 
 mod edge;
@@ -65,13 +65,13 @@ fn send(device: &Device, event: Event) {
 }
 
 /// Queues an event of a port: a worker updates the caches and calls handlers. Does not sleep.
-pub(crate) fn dispatch(device: &Device, event: bindings::ib_event_type, port: u32) {
+pub(crate) fn dispatch(device: &Device, event: PortEvent, port: u32) {
     send(device, Event::of_port(device, event, port));
 }
 
 /// Calls the handlers now and does not update the caches: for events raised by a cache update. May
 /// sleep.
-pub(crate) fn tell_port(device: &Device, event: bindings::ib_event_type, port: u32) {
+pub(crate) fn tell_port(device: &Device, event: PortEvent, port: u32) {
     Event::of_port(device, event, port).tell(device);
 }
 

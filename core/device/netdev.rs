@@ -21,6 +21,7 @@ use super::event;
 use super::hooks::Notice;
 use super::Device;
 use super::Registered;
+use crate::edge::client::PortEvent;
 use crate::edge::device::OrNull;
 use crate::edge::ties::TIES;
 
@@ -108,15 +109,9 @@ fn tell_state(device: &Device, netdev: &NetDevice) {
         return;
     };
     let (state, event) = if netdev.is_active() {
-        (
-            bindings::ib_port_state_IB_PORT_ACTIVE,
-            bindings::ib_event_type_IB_EVENT_PORT_ACTIVE,
-        )
+        (bindings::ib_port_state_IB_PORT_ACTIVE, PortEvent::Active)
     } else {
-        (
-            bindings::ib_port_state_IB_PORT_DOWN,
-            bindings::ib_event_type_IB_EVENT_PORT_ERR,
-        )
+        (bindings::ib_port_state_IB_PORT_DOWN, PortEvent::Error)
     };
     if data.swap_last_state(state) != state {
         event::dispatch(device, event, port);

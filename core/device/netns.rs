@@ -11,6 +11,7 @@ use rdma::features::NAME_WITH_NETNS;
 use rdma::net::pernet::BeforeDevices;
 use rdma::net::CountedNet;
 use rdma::net::Net;
+use rdma::net::NewNet;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
 use rdma::net::PernetSlot;
@@ -150,7 +151,7 @@ pub(crate) fn move_to(
     let file = i32::try_from(file).unwrap_or(-1);
     let net = CountedNet::of_file(file)?;
     let admin = administers(&net);
-    let asker = CountedNet::current();
+    let asker = CountedNet::current().ok_or(EINVAL)?;
     let ask = Move {
         device_in: home_of(&device),
         asker: known(&asker),
@@ -179,7 +180,7 @@ rdma::static_slot!(impl for NetState: PernetSlot);
 impl PernetData for NetState {
     type Dropped = BeforeDevices;
 
-    fn new(net: &Net) -> impl PinInit<Self, Error> {
+    fn new(net: &NewNet) -> impl PinInit<Self, Error> {
         let member = Member::of(net);
         join(member).map(|()| Self(member))
     }

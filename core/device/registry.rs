@@ -8,7 +8,6 @@ use kernel::sync::atomic::Relaxed;
 use rdma::net::Net;
 use rdma::sync::ReadGuard;
 use rdma::sync::StaticRwSem;
-use rdma::sync::WriteGuard;
 
 use super::edge::Entry;
 use super::errno;
@@ -47,17 +46,18 @@ impl Devices {
     }
 
     fn at(&self, index: u32) -> Result<usize, usize> {
-        self.list.binary_search_by_key(&index, |entry| entry.index)
+        self.list
+            .binary_search_by_key(&index, |entry| entry.index())
     }
 
     /// Returns the next free index, and its position in the list.
     fn free_index(&self) -> Result<(u32, usize)> {
         for start in [self.next, 0] {
             let mut index = start;
-            let first = self.list.partition_point(|entry| entry.index < start);
+            let first = self.list.partition_point(|entry| entry.index() < start);
             let mut place = first;
             for entry in self.list.iter().skip(first) {
-                if entry.index != index {
+                if entry.index() != index {
                     break;
                 }
                 index = index.saturating_add(1);
@@ -74,15 +74,15 @@ impl Devices {
     pub(super) fn registered(&self) -> impl Iterator<Item = &Device> {
         self.list
             .iter()
-            .filter(|entry| entry.registered)
-            .map(|entry| &*entry.device)
+            .filter(|entry| entry.is_registered())
+            .map(|entry| &**entry.device())
     }
 
-    /// Sets whether a device in the list is registered.
-    fn mark(&mut self, index: u32, registered: bool) {
-        if let Some(entry) = self.at(index).ok().and_then(|at| self.list.get_mut(at)) {
-            entry.registered = registered;
-        }
+    /// Returns the entry of a device.
+    fn entry(&mut self, device: &Device) -> Option<&mut Entry> {
+        let at = self.at(device.index()).ok()?;
+        let entry = self.list.get_mut(at)?;
+        core::ptr::eq(&**entry.device(), device).then_some(entry)
     }
 }
 
@@ -100,25 +100,23 @@ pub(super) fn hold_after(act: impl FnOnce() -> Result) -> Result<ReadGuard<'stat
 }
 
 /// Marks a device as registered and locks the list. The device then has two use counts: the
-/// registry's, and the caller's, which unregistration waits for. May sleep.
-pub(crate) fn enable(device: &Device) -> (Option<ReadGuard<'static, Devices>>, Registered) {
-    let mut devices = DEVICES.write();
+/// registry's, which [`disable`] returns, and the caller's. Unregistration waits for both. May
+/// sleep.
+///
+/// # Errors
+///
+/// `ENODEV` if the device has no name; `EINVAL` if it is registered.
+pub(crate) fn enable(device: &Device) -> Result<(ReadGuard<'static, Devices>, Registered)> {
+    let mut devices = DEVICES.write().ok_or(ENODEV)?;
     // Under the lock: holders of a use count may unregister the device, which must not happen
     // before it is marked.
-    device.uses().open(1);
-    // The caller's use count. The thread that unregisters the device drops the registry's.
-    let held = Registered::another(device);
-    if let Some(devices) = &mut devices {
-        devices.mark(device.index(), true);
-    }
-    (devices.map(WriteGuard::downgrade), held)
+    let held = devices.entry(device).ok_or(ENODEV)?.enable();
+    Ok((devices.downgrade(), held.ok_or(EINVAL)?))
 }
 
-/// Marks a device as not registered. May sleep.
-pub(crate) fn disable(device: &Device) {
-    if let Some(mut devices) = DEVICES.write() {
-        devices.mark(device.index(), false);
-    }
+/// Marks a device as not registered. Returns the use count of the registry. May sleep.
+pub(crate) fn disable(device: &Device) -> Option<Registered> {
+    DEVICES.write()?.entry(device)?.disable()
 }
 
 /// Assigns an index, and the name that the driver wants or the first free name of its pattern.
@@ -137,19 +135,12 @@ pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted
         .map_err(|refused| errno(refused.errno(names::Occasion::Register)))?;
     devices.list.reserve(1, GFP_KERNEL)?;
     let (index, place) = devices.free_index()?;
-    device.model().set_name(&name)?;
+    fields.set_name(&name)?;
     device.write_name(&name);
     fields.set_index(index);
     devices
         .list
-        .insert_within_capacity(
-            place,
-            Entry {
-                index,
-                device: device.hold(),
-                registered: false,
-            },
-        )
+        .insert_within_capacity(place, Entry::new(index, device.hold()))
         .map_err(|_| ENOMEM)?;
     devices.next = index.saturating_add(1);
     device.state().named.store(true, Relaxed);
@@ -163,7 +154,7 @@ pub(super) fn forget(device: &Device) {
     };
     if device.state().named.load(Relaxed) {
         rdma::kvec::retain(&mut devices.list, |entry| {
-            !core::ptr::eq(&*entry.device, device)
+            !core::ptr::eq(&**entry.device(), device)
         });
         device.state().named.store(false, Relaxed);
     }
@@ -196,8 +187,8 @@ pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
 pub(crate) fn by_index(net: &Net, index: u32) -> Option<Registered> {
     let devices = DEVICES.read()?;
     let entry = devices.list.get(devices.at(index).ok()?)?;
-    if netns::visible(&entry.device, net) {
-        entry.device.live()
+    if netns::visible(entry.device(), net) {
+        entry.device().live()
     } else {
         None
     }
@@ -206,31 +197,31 @@ pub(crate) fn by_index(net: &Net, index: u32) -> Option<Registered> {
 /// Returns the first registered device with this index or a higher one. May sleep.
 pub(crate) fn next_from(index: u32) -> Option<Registered> {
     let devices = DEVICES.read()?;
-    let first = devices.list.partition_point(|entry| entry.index < index);
+    let first = devices.list.partition_point(|entry| entry.index() < index);
     devices
         .list
         .iter()
         .skip(first)
-        .filter(|entry| entry.registered)
-        .find_map(|entry| entry.device.live())
+        .filter(|entry| entry.is_registered())
+        .find_map(|entry| entry.device().live())
 }
 
 /// Same as [`next_from`], but includes devices whose clients are being added or removed. May sleep.
 pub(crate) fn next_used_from(index: u32) -> Option<Registered> {
     let devices = DEVICES.read()?;
-    let first = devices.list.partition_point(|entry| entry.index < index);
+    let first = devices.list.partition_point(|entry| entry.index() < index);
     devices
         .list
         .iter()
         .skip(first)
-        .find_map(|entry| entry.device.live())
+        .find_map(|entry| entry.device().live())
 }
 
 /// Returns the first device, registered or not, with this index or a higher one. May sleep.
 pub(crate) fn next_named_from(index: u32) -> Option<ARef<Device>> {
     let devices = DEVICES.read()?;
-    let first = devices.list.partition_point(|entry| entry.index < index);
-    Some(devices.list.get(first)?.device.hold())
+    let first = devices.list.partition_point(|entry| entry.index() < index);
+    Some(devices.list.get(first)?.device().hold())
 }
 
 /// Module-wide state of the registry.

@@ -14,10 +14,23 @@ use rdma::errno::eopnotsupp;
 /// Subdevices of a device; in `State::subdevices`. A subdevice is not freed while it is in the
 /// list.
 pub(super) struct List {
-    devices: KVec<SubDevice>,
+    devices: KVec<Listed>,
     /// Number of [`Closed`] of this list, and one until the parent is registered. Subdevices may be
     /// added if it is zero.
     closed: u32,
+}
+
+/// A subdevice, with its use count of the parent.
+struct Listed {
+    sub: SubDevice,
+    parent: Registered,
+}
+
+impl Listed {
+    /// Has the driver delete the subdevice, and drops the use count. May sleep.
+    fn delete(self) {
+        self.sub.delete(&self.parent);
+    }
 }
 
 impl List {
@@ -43,16 +56,15 @@ pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr
     let held = parent.live().ok_or(EINVAL)?;
     let mut sub = parent.driver().add_sub_dev(kind, name)?;
     sub.adopt(kind, parent);
+    let sub = Listed { sub, parent: held };
     {
         let mut list = parent.state().subdevices.lock();
         if list.closed == 0 && list.devices.reserve(1, GFP_KERNEL).is_ok() {
             list.devices.push_within_capacity(sub).map_err(|_| ENOMEM)?;
-            // The list owns the use count until `delete`.
-            held.keep();
             return Ok(());
         }
     }
-    sub.delete(parent);
+    sub.delete();
     Err(ENOMEM)
 }
 
@@ -67,7 +79,7 @@ pub(crate) fn remove(sub: Registered) -> Result {
     let parent = sub.fields().parent().ok_or_else(eopnotsupp)?.hold();
     let taken = take(&parent, &sub).ok_or(ENODEV)?;
     drop(sub);
-    delete(&parent, taken);
+    taken.delete();
     Ok(())
 }
 
@@ -120,22 +132,15 @@ pub(crate) fn close(parent: &Device) -> Closed<'_> {
     loop {
         let last = parent.state().subdevices.lock().devices.pop();
         match last {
-            Some(sub) => delete(parent, sub),
+            Some(sub) => sub.delete(),
             None => return closed,
         }
     }
 }
 
 /// Removes a subdevice from the list, if it is in it.
-fn take(parent: &Device, sub: &Device) -> Option<SubDevice> {
+fn take(parent: &Device, sub: &Device) -> Option<Listed> {
     let mut list = parent.state().subdevices.lock();
-    let at = list.devices.iter().position(|other| other.is(sub))?;
+    let at = list.devices.iter().position(|other| other.sub.is(sub))?;
     list.devices.remove(at).ok()
-}
-
-/// Deletes a subdevice that was removed from the list.
-fn delete(parent: &Device, sub: SubDevice) {
-    sub.delete(parent);
-    // The list's use count.
-    parent.uses().put();
 }

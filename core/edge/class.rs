@@ -29,6 +29,7 @@ use super::device::Visible;
 use crate::device::alloc;
 use crate::device::Device;
 use crate::device::State;
+use crate::proto::names;
 
 /// Storage of the class. Every device points to it.
 struct ClassCell(Opaque<bindings::class>);
@@ -359,6 +360,16 @@ impl DeviceCopy {
         }
         // INVARIANT: `device_initialize` initialised the copy and set its reference count to 1.
         Ok(Self(memory))
+    }
+
+    /// Sets the name. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn set_name(&mut self, name: &names::Name) -> Result {
+        // SAFETY: A `DeviceCopy` is not added; `AddedCopy::new` takes it.
+        unsafe { self.model().set_name(name) }
     }
 
     /// The driver model device of the copy.

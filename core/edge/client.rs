@@ -17,7 +17,6 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::aref::ARef;
-use kernel::sync::Refcount;
 use rdma::bindings;
 use rdma::edge::FromC;
 use rdma::edge::In;
@@ -26,9 +25,11 @@ use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::net::NetDevice;
+use rdma::sync::CRefcount;
 use rdma::sync::Completion;
 
 use crate::device::Device;
+use crate::device::Uses;
 use crate::private;
 
 rdma::c_struct! {
@@ -40,7 +41,7 @@ rdma::c_struct! {
         /// Whether the client also wants devices without kernel verbs. Set by the client.
         bit no_kverbs_req: bool;
         /// Use count of the registered client.
-        embed uses: Refcount;
+        embed uses: CRefcount;
         /// Completed when the last use ends.
         embed uses_zero: Completion;
     }
@@ -188,6 +189,54 @@ impl Deref for Known {
     }
 }
 
+impl Known {
+    fn counts(&self) -> Uses<'_> {
+        Uses::new(self.uses(), self.uses_zero())
+    }
+
+    /// Takes a use of the client; `None` if it is being unregistered. Any context.
+    pub(crate) fn enter(self) -> Option<ClientUse> {
+        // INVARIANT: The use was just taken.
+        self.counts().try_get().then(|| ClientUse(self))
+    }
+
+    /// Waits for the last use. Must be called once, by the thread that unregisters the client. May
+    /// sleep.
+    pub(crate) fn wait(self) {
+        self.counts().wait();
+    }
+}
+
+/// A use of a client, which keeps the client. Dropping the last one wakes the thread that
+/// unregisters the client. Any context.
+///
+/// # Invariants
+///
+/// One of the uses of `0` is this value's.
+pub(crate) struct ClientUse(Known);
+
+impl ClientUse {
+    /// The client.
+    pub(crate) fn client(&self) -> Known {
+        self.0
+    }
+}
+
+impl Deref for ClientUse {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.0
+    }
+}
+
+impl Drop for ClientUse {
+    fn drop(&mut self) {
+        // SAFETY: The use is this value's (type invariant).
+        unsafe { self.0.counts().put() };
+    }
+}
+
 /// Argument of `ib_unregister_client`: a client that its owner unregisters, or null.
 pub(crate) struct GivenClient(pub(crate) Option<Known>);
 
@@ -208,23 +257,26 @@ rdma::argument! {
 }
 
 impl NewClient<'_> {
-    /// Sets the client's index and its use count to 1. The caller holds the lock of the client list
-    /// and adds the client to it.
+    /// Sets the client's index, and its use count to the use that is returned. The caller holds the
+    /// lock of the client list and adds the client to it.
     ///
     /// # Errors
     ///
     /// `EINVAL` for null.
-    pub(crate) fn begin(self, id: u32) -> Result<Known> {
+    pub(crate) fn begin(self, id: u32) -> Result<ClientUse> {
         let client = self.0.ok_or(EINVAL)?;
         // SAFETY: Nobody else uses these fields (contract of `NewClient`).
         unsafe {
             bindings::init_completion(&raw mut (*client.raw()).uses_zero);
             (*client.raw()).client_id = id;
         }
-        client.uses().set(1);
         // INVARIANT: The client stays valid until it is unregistered (contract of `NewClient`);
         // unregistration removes it from the list after its last use.
-        Ok(Known(NonNull::from(client)))
+        let client = Known(NonNull::from(client));
+        // SAFETY: The client has no uses before it is listed (contract of `NewClient`).
+        unsafe { client.counts().open() };
+        // INVARIANT: The use was just counted.
+        Ok(ClientUse(client))
     }
 }
 
@@ -310,16 +362,37 @@ unsafe impl Send for Event {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Event {}
 
+/// An event of a port that the core generates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PortEvent {
+    /// The port has become active.
+    Active,
+    /// The port is not active any more.
+    Error,
+    /// The GID table has changed.
+    GidChange,
+}
+
+impl PortEvent {
+    fn number(self) -> bindings::ib_event_type {
+        match self {
+            Self::Active => bindings::ib_event_type_IB_EVENT_PORT_ACTIVE,
+            Self::Error => bindings::ib_event_type_IB_EVENT_PORT_ERR,
+            Self::GidChange => bindings::ib_event_type_IB_EVENT_GID_CHANGE,
+        }
+    }
+}
+
 impl Event {
     /// Creates an event of a port.
-    pub(crate) fn of_port(device: &Device, event: bindings::ib_event_type, port: u32) -> Self {
+    pub(crate) fn of_port(device: &Device, event: PortEvent, port: u32) -> Self {
         // INVARIANT: `element` is a port number.
         Self(bindings::ib_event {
             device: device.as_raw(),
             element: bindings::ib_event__bindgen_ty_1 {
                 port_num: ManuallyDrop::new(port),
             },
-            event,
+            event: event.number(),
         })
     }
 

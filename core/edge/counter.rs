@@ -6,8 +6,8 @@ use crate::device::Device;
 use crate::restrack::Entry;
 use crate::stats;
 use kernel::sync::Mutex;
-use kernel::sync::Refcount;
 use rdma::bindings;
+use rdma::sync::CRefcount;
 
 rdma::c_struct! {
     /// A counter, at the start of a driver's structure. While it is in the device's restrack table,
@@ -23,7 +23,7 @@ rdma::c_struct! {
         /// Restrack entry of the counter.
         embed entry at res: Entry;
         /// Reference count: one per bound queue pair, and one of the creator.
-        embed count at kref.refcount: Refcount;
+        embed count at kref.refcount: CRefcount;
         /// Serialises the driver's methods on the counter. Initialised at allocation.
         embed mutex at lock: Mutex<()>;
         /// Number of the counter, assigned by the driver when the first queue pair is bound.

@@ -19,7 +19,6 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
-use kernel::sync::Refcount;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Work;
 use rdma::bindings;
@@ -34,8 +33,9 @@ use rdma::edge::Reply;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::edge::Writer;
-use rdma::net::Net;
+use rdma::net::CountedNet;
 use rdma::net::NetDevice;
+use rdma::sync::CRefcount;
 use rdma::sync::Completion;
 
 use super::client::ClientData;
@@ -52,7 +52,7 @@ rdma::c_struct! {
     fields {
         /// Use count of the registered device; 0 while it is not registered. Consumers also take
         /// it, by `ib_device_try_get`.
-        embed refcount: Refcount;
+        embed refcount: CRefcount;
         /// Completed when the last use ends.
         embed unreg_completion: Completion;
         /// Private data of clients.
@@ -165,6 +165,16 @@ impl<'a> Unregistered<'a> {
     /// The device.
     pub(crate) fn device(&self) -> &'a Device {
         self.0
+    }
+
+    /// Sets the name. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn set_name(&mut self, name: &names::Name) -> Result {
+        // SAFETY: An unregistered device is not added; `add` takes `self`.
+        unsafe { self.0.model().set_name(name) }
     }
 
     /// Sets the device index.
@@ -396,21 +406,27 @@ impl CoreDevice {
     }
 
     /// Sets the network namespace. The caller must hold the registration lock of the device, which
-    /// must be disabled.
-    pub(crate) fn set_net(&self, net: &Net) {
+    /// must be disabled. The removal of a namespace, which has not begun as long as the namespace is
+    /// counted, moves the devices out of it.
+    pub(crate) fn set_net(&self, net: &CountedNet) {
         // SAFETY: The field is a word; for its readers see `Device::net`.
         unsafe {
             bindings::rdma_helper_write_pnet(&raw mut (*self.raw()).rdma_net, net.as_raw());
         }
     }
 
-    /// Sets the name before the device is added. May sleep.
+    /// Sets the name. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn set_name(&self, name: &names::Name) -> Result {
-        // SAFETY: The device is initialised; the name is NUL-terminated, and copied.
+    ///
+    /// # Safety
+    ///
+    /// The device is not added, so that nobody reads the old name.
+    pub(super) unsafe fn set_name(&self, name: &names::Name) -> Result {
+        // SAFETY: The device is initialised, and nobody reads the old name (contract of this
+        // function). The new name is NUL-terminated, and copied.
         to_result(unsafe {
             bindings::dev_set_name(
                 self.dev().raw(),

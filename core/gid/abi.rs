@@ -26,6 +26,7 @@ use super::edge::MutGid;
 use super::edge::OutMac;
 use super::edge::Rows;
 use super::edge::RowsAt;
+use super::edge::RowsMax;
 use super::port::Kind;
 use super::port::Port;
 use super::Tables;
@@ -156,7 +157,7 @@ fn find_by_filter(
     find_by(device, wanted, port, |entry| filter.likes(entry))
 }
 
-fn query_table(device: &Device, entries: RowsAt, max_entries: usize) -> isize {
+fn query_table(device: &Device, entries: RowsAt<'_>, max_entries: RowsMax<'_>) -> isize {
     let mut rows = Rows::new(entries, max_entries);
     for port in device.slot::<Tables>().ports() {
         let too_many = port.find_entry(|entry| rows.push(entry).is_err().then_some(()));
@@ -341,7 +342,7 @@ rdma::export! { in rdma::bindings;
         context: Passed<c_void>,
     ) -> Result<GidRef> = find_by_filter;
     /// Copies all entries of all ports. `EINVAL` if there are more than `max_entries`.
-    fn rdma_query_gid_table(device: &Device, entries: RowsAt, max_entries: usize) -> isize
+    fn rdma_query_gid_table(device: &Device, entries: RowsAt<'_>, max_entries: RowsMax<'_>) -> isize
         = query_table;
     /// Returns the network device of a held entry. The caller must hold the RCU read lock. `ENODEV`
     /// if the entry has none, `EINVAL` if the entry was deleted.

@@ -156,12 +156,17 @@ impl Filter {
 type Row = bindings::ib_uverbs_gid_entry;
 
 /// Pointer to an array of [`Row`]. Only C makes one.
-pub(super) struct RowsAt(*mut Row);
+pub(super) struct RowsAt<'a>(*mut Row, PhantomData<&'a mut Row>);
+
+/// Number of rows in the [`RowsAt`] of the same call. Only C makes one.
+pub(super) struct RowsMax<'a>(usize, PhantomData<&'a ()>);
 
 rdma::argument! {
-    /// Points to room for as many rows as the count passed to the same call
-    /// (`rdma_query_gid_table`), until the call ends. [`Rows`] is dropped before that.
-    impl RowsAt = |rows: Passed<Row>| RowsAt(rows.into_c());
+    /// Points to room for as many rows as the [`RowsMax`] that is passed to the same call
+    /// (`rdma_query_gid_table`), until the call ends.
+    impl<'a> RowsAt<'a> = |rows: Passed<Row>| RowsAt(rows.into_c(), PhantomData);
+    /// The number of rows.
+    impl<'a> RowsMax<'a> = |max: usize| RowsMax(max, PhantomData);
 }
 
 /// Writer of a C caller's array of rows.
@@ -169,20 +174,22 @@ rdma::argument! {
 /// # Invariants
 ///
 /// `place` has room for `max` rows, of which `len` are written.
-pub(super) struct Rows {
+pub(super) struct Rows<'a> {
     place: *mut Row,
     max: usize,
     len: usize,
+    _call: PhantomData<&'a mut Row>,
 }
 
-impl Rows {
-    /// `max` is the count that C passed together with `at`.
-    pub(super) fn new(at: RowsAt, max: usize) -> Self {
+impl<'a> Rows<'a> {
+    /// Creates the writer from two arguments of a call.
+    pub(super) fn new(at: RowsAt<'a>, max: RowsMax<'a>) -> Self {
         // INVARIANT: By the contract of `RowsAt`.
         Self {
             place: at.0,
-            max,
+            max: max.0,
             len: 0,
+            _call: PhantomData,
         }
     }
 

@@ -22,15 +22,14 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
-use kernel::sync::Refcount;
 use kernel::task::Task;
 use rdma::bindings;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
+use rdma::sync::CRefcount;
 use rdma::sync::Completion;
-use rdma::sync::IncNotZero;
 use rdma::xarray::Lasting;
 
 rdma::c_struct! {
@@ -66,7 +65,7 @@ rdma::c_struct! {
         /// Null, or a name that outlives the object: contract of `rdma_restrack_set_name`.
         racy kern_name: *const c_char, set_kern_name;
         /// One reference for the owner, and one for each reader.
-        embed count at kref.refcount: Refcount;
+        embed count at kref.refcount: CRefcount;
         /// Completed when the last reference is dropped. Initialised by `rdma_restrack_new`.
         embed comp: Completion;
     }
@@ -225,7 +224,8 @@ impl<'a> OwnerRef<'a> {
         // SAFETY: The owner initialises the entry, so no one waits for the completion yet.
         unsafe { fields.comp().init() };
         fields.set_number(kind as u32);
-        fields.count().set(1);
+        // SAFETY: The entry is new, and the reference is the owner's.
+        unsafe { fields.count().init(1) };
     }
 
     /// Reinitialises an entry after the last reader has dropped its reference.
@@ -233,14 +233,16 @@ impl<'a> OwnerRef<'a> {
         let fields = self.fields();
         // SAFETY: The last reference is gone. Only the owner waits, and it does not wait now.
         unsafe { fields.comp().reinit() };
-        fields.count().set(1);
+        // SAFETY: The last reference is gone; the new one is the owner's.
+        unsafe { fields.count().init(1) };
     }
 
     /// Drops the owner's reference and waits for the last reader. May sleep.
     pub(super) fn wait(&mut self) {
         let fields = self.fields();
         // Without readers this is the last reference, and nobody completes.
-        if !fields.count().dec_and_test() {
+        // SAFETY: The reference is the owner's, which `begin` or `begin_again` has counted.
+        if !unsafe { fields.count().put() } {
             fields.comp().wait();
         }
     }
@@ -324,7 +326,8 @@ impl Held {
         let this = ManuallyDrop::new(self);
         let entry: &Entry = &this;
         let fields = entry.fields();
-        if !fields.count().dec_and_test() {
+        // SAFETY: The reference is this value's (type invariant), which is not dropped.
+        if !unsafe { fields.count().put() } {
             return false;
         }
         // The owner waits for the completion. If the entry was never added, the owner does not

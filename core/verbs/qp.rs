@@ -101,9 +101,7 @@ pub(super) fn create(
     qp.set_port(attr.port_num());
     qp.track(Owner::Caller(name));
     let secured = security::prepare(device, &qp, modify_qp::fail)?;
-    qp.driver().create_qp(attr, call)?;
-    // Some drivers replace them with queues of their own.
-    Qp::restore_cqs(&mut qp, attr);
+    Qp::keeping_cqs(&mut qp, |qp| qp.driver().create_qp(attr, call))?;
     secured.publish(&mut qp);
     Ok(qp.finish())
 }

@@ -137,24 +137,6 @@ macro_rules! c_field {
             })
         }
     };
-    (const $(#[$m:meta])* [$vis:vis] $f:ident $path:tt [$ty:ty] [$tag:ident] [$set:ident] []) => {
-        $crate::c_field!(const $(#[$m])* [$vis] $f $path [$ty] [$tag] [] []);
-
-        #[doc = concat!("Sets [`", stringify!($f), "`](Self::", stringify!($f), "), if it is there.")]
-        #[inline(always)]
-        $vis fn $set(
-            this: &mut (impl $crate::edge::SoleOwner<Of = Self> + core::ops::Deref<Target = Self>),
-            value: $ty,
-        ) {
-            if this.$tag() {
-                let c = this.sole();
-                // SAFETY: No other reference to the object exists (contract of `SoleOwner`).
-                unsafe {
-                    $crate::c_place!(c, $f, $path).write($crate::edge::IntoC::into_c(value))
-                };
-            }
-        }
-    };
     (racy $(#[$m:meta])* [$vis:vis] $f:ident $path:tt [$ty:ty] [] [$($set:ident)?] []) => {
         $(#[$m])*
         #[inline(always)]

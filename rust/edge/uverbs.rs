@@ -18,6 +18,7 @@ use crate::edge::IntoC;
 use crate::edge::Passed;
 use crate::edge::View;
 use crate::edge::Within;
+use crate::sync::CRefcount;
 use crate::sync::CRwSem;
 use crate::sync::IrqLock;
 use crate::xarray::Locked;
@@ -31,7 +32,6 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Mutex;
-use kernel::sync::Refcount;
 
 /// A user address, not checked yet; `copy_from_user` and related functions check it.
 #[derive(Clone, Copy)]
@@ -116,7 +116,7 @@ crate::c_struct! {
         /// while the open file exists.
         const api_object at uapi_object: In<'_, ApiObject>;
         /// References to the handle.
-        embed refs at ref_.refcount: Refcount;
+        embed refs at ref_.refcount: CRefcount;
         /// -1 if the handle is locked exclusively, else the number of shared users.
         racy usecnt at usecnt.counter: i32;
         /// The same, for atomic changes.
@@ -166,21 +166,30 @@ impl Uobject {
     }
 
     /// Reverses [`try_lock`](Self::try_lock). Any context.
+    ///
+    /// # Safety
+    ///
+    /// The caller has locked the handle for `access`, and gives the lock up.
     #[inline]
-    pub fn unlock(&self, access: Access) {
+    pub unsafe fn unlock(&self, access: Access) {
         self.assert_locked(access);
         match access {
             Access::Read => {
                 dec_release(self.users());
             }
-            Access::Write => self.unlock_any(),
+            // SAFETY: The caller has the handle exclusively (contract of this function).
+            Access::Write => unsafe { self.unlock_any() },
             Access::Destroy => {}
         }
     }
 
     /// Lets others use a handle that is locked exclusively, or new. Any context.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the handle exclusively, and gives that up.
     #[inline]
-    pub fn unlock_any(&self) {
+    pub unsafe fn unlock_any(&self) {
         set_release(self.users(), 0);
     }
 
@@ -367,7 +376,7 @@ crate::c_struct! {
     pub struct UFile: bindings::ib_uverbs_file;
     fields {
         /// References to the file.
-        embed refs at ref_.refcount: Refcount;
+        embed refs at ref_.refcount: CRefcount;
         /// Character device. Written when the file is opened.
         const device: Passed<bindings::ib_uverbs_device>;
         /// Protects the list of mapped VMAs, and serialises insertion of mapping entries.
@@ -383,17 +392,36 @@ crate::c_struct! {
 }
 
 impl UFile {
-    /// Returns the context, once the user has created one. It is published with release ordering
-    /// and exists until the file is closed or the device is removed.
+    /// Returns the address of the context; null before the user creates one. It is published with
+    /// release ordering, and read with acquire ordering.
     #[inline]
-    pub fn ucontext(&self) -> Option<&UContext> {
+    pub fn ucontext_at(&self) -> *mut bindings::ib_ucontext {
         // SAFETY: The field is written as a whole, with release ordering, after the context is
         // initialised.
         unsafe {
             let place = &raw mut (*self.raw()).ucontext;
-            let context = bindings::atomic_ptr_read_acquire(place.cast());
-            Option::from_c(context.cast_mut().cast())
+            bindings::atomic_ptr_read_acquire(place.cast())
         }
+        .cast_mut()
+        .cast()
+    }
+
+    /// Returns whether the user has created a context.
+    #[inline]
+    pub fn has_ucontext(&self) -> bool {
+        !self.ucontext_at().is_null()
+    }
+
+    /// Returns the context, once the user has created one.
+    ///
+    /// # Safety
+    ///
+    /// The context must not be freed while the result is used: the caller holds `hw_destroy_rwsem`,
+    /// or is in a section of the device's `disassociate_srcu` in which the device was not gone.
+    #[inline]
+    pub unsafe fn ucontext(&self) -> Option<&UContext> {
+        // SAFETY: Null, or a context that is initialised, and stays (contract of this function).
+        unsafe { Option::from_c(self.ucontext_at()) }
     }
 }
 
@@ -423,7 +451,7 @@ crate::c_struct! {
     pub struct MmapEntry: bindings::rdma_user_mmap_entry;
     fields {
         /// References: of the driver, of each mapping, and of each lookup.
-        embed refs at ref_.refcount: Refcount;
+        embed refs at ref_.refcount: CRefcount;
         /// Context. Written when the entry is inserted, before lookups can find it.
         const ucontext: Option<&UContext>;
         /// First page offset. Written before lookups can find the entry; read under the lock.

@@ -26,6 +26,7 @@ use super::uverbs::UserPtr;
 use crate::bindings;
 use crate::edge::Alone;
 use crate::edge::FromC;
+use crate::edge::Init;
 use crate::edge::IntoC;
 use crate::edge::OfCall;
 use crate::edge::Passed;
@@ -37,7 +38,6 @@ use crate::sync::IrqLock;
 use crate::workqueue::CWork;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use core::ops::Deref;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
@@ -113,7 +113,7 @@ crate::c_struct! {
         /// Restrack entry.
         embed res: Restrack;
         /// Completion queue.
-        const cq at ext.cq: Option<&Cq> where has_cq, set_cq;
+        const cq at ext.cq: Option<&Cq> where has_cq;
     }
 }
 
@@ -155,7 +155,7 @@ crate::c_struct! {
         /// null.
         racy counter: *mut bindings::rdma_counter;
         /// The same, as a reference that holds a count.
-        guarded bound at counter: Option<&Counter>, set_bound => CounterLock<'_>;
+        guarded bound at counter: Option<&Counter> => CounterLock<'_>;
         /// Local GID of the path.
         embed av_sgid_attr: GidSlot;
         /// Local GID of the alternate path.
@@ -261,14 +261,14 @@ crate::c_struct! {
         pd: &'a Pd,
         /// `enum ib_mr_type`.
         kind at type_: u32,
+        /// Device memory that the region covers, if any.
+        dm: Option<&'a Dm>,
+        /// DMA handle, if any.
+        dmah: Option<&'a Dmah>,
     }
     fields {
         /// Restrack entry.
         embed res: Restrack;
-        /// Device memory that the region covers, if any.
-        const dm: Option<&Dm>, set_dm;
-        /// DMA handle, if any.
-        const dmah: Option<&Dmah>, set_dmah;
         /// Local key. The region's only user changes it before each use, concurrently with reads by
         /// `rdma resource`.
         racy lkey: u32, set_lkey;
@@ -643,13 +643,46 @@ macro_rules! zeroed {
 
 zeroed!(AhAttr: rdma_ah_attr, CqMake: ib_cq_init_attr, QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr);
 
+/// [`SrqInit`], and the references that a queue of its type has, as requested.
+pub struct SrqWhole<'a> {
+    /// The other fields.
+    pub init: SrqInit<'a>,
+    /// What the consumer asks for.
+    pub asked: &'a SrqMake,
+}
+
+// SAFETY: `SrqInit` writes the `init` fields. Of the union, the members are written that the type of
+// the queue determines.
+unsafe impl Init<Srq> for SrqWhole<'_> {
+    unsafe fn fill(self, c: *mut bindings::ib_srq) {
+        let kind = self.init.srq_type;
+        let asked = self.asked.raw();
+        // SAFETY: The caller owns the memory exclusively (contract). The type of the queue
+        // determines the members in both unions.
+        unsafe {
+            self.init.fill(c);
+            if has_cq(kind) {
+                (*c).ext.cq = (*asked).ext.cq;
+            }
+            if kind == bindings::ib_srq_type_IB_SRQT_XRC {
+                (*(*c).ext.__bindgen_anon_1.xrc).xrcd = (*asked).ext.__bindgen_anon_1.xrc.xrcd;
+            }
+        }
+    }
+}
+
+/// Returns whether a shared receive queue of this type has its own completion queue.
+fn has_cq(kind: u32) -> bool {
+    matches!(
+        kind,
+        bindings::ib_srq_type_IB_SRQT_XRC | bindings::ib_srq_type_IB_SRQT_TM
+    )
+}
+
 impl Srq {
     /// Returns whether the queue has its own completion queue.
     pub fn has_cq(&self) -> bool {
-        matches!(
-            self.srq_type(),
-            bindings::ib_srq_type_IB_SRQT_XRC | bindings::ib_srq_type_IB_SRQT_TM
-        )
+        has_cq(self.srq_type())
     }
 
     /// Returns its XRC domain, if it has one.
@@ -660,22 +693,6 @@ impl Srq {
         // SAFETY: Written before a reference exists; the type of the queue determines the member of
         // the union.
         unsafe { Option::from_c((*self.raw()).ext.__bindgen_anon_1.xrc.xrcd) }
-    }
-
-    /// Sets [`Self::xrcd`] as requested in `asked`, if the queue has an XRC domain.
-    pub fn set_xrcd(
-        this: &mut (impl SoleOwner<Of = Self> + Deref<Target = Self>),
-        asked: &SrqMake,
-    ) {
-        if this.srq_type() == bindings::ib_srq_type_IB_SRQT_XRC {
-            let c = this.sole();
-            // SAFETY: No other reference to the object exists (contract of `SoleOwner`); the type
-            // of the queue determines the member in both unions.
-            unsafe {
-                (*(*c).ext.__bindgen_anon_1.xrc).xrcd =
-                    (*asked.raw()).ext.__bindgen_anon_1.xrc.xrcd;
-            }
-        }
     }
 }
 
@@ -744,14 +761,31 @@ impl Qp {
         }
     }
 
-    /// Restores the completion queues, which some drivers replace with their own.
-    pub fn restore_cqs(this: &mut impl SoleOwner<Of = Self>, attr: &QpMake) {
+    /// Has the driver create a queue pair by `create`, and restores the completion queues, which
+    /// some drivers replace with their own.
+    pub fn keeping_cqs<S: SoleOwner<Of = Self>, R>(
+        this: &mut S,
+        create: impl FnOnce(&S) -> R,
+    ) -> R {
         let c = this.sole();
         // SAFETY: No other reference to the object exists (contract of `SoleOwner`).
+        let (send, recv) = unsafe { ((*c).send_cq, (*c).recv_cq) };
+        let result = create(&*this);
+        let c = this.sole();
+        // SAFETY: No other reference to the object exists (contract of `SoleOwner`). It is the
+        // same object, since `create` cannot replace it.
         unsafe {
-            (*c).send_cq = attr.send_cq().into_c();
-            (*c).recv_cq = attr.recv_cq().into_c();
+            (*c).send_cq = send;
+            (*c).recv_cq = recv;
         }
+        result
+    }
+
+    /// Clears [`bound`](Self::bound). The count that the queue pair has on the counter passes to
+    /// the caller.
+    pub fn clear_bound(&self, _by: &mut CounterLock<'_>) {
+        // SAFETY: The lock is held, and the field changes only under it (declaration in the table).
+        unsafe { (*self.raw()).counter = core::ptr::null_mut() };
     }
 }
 

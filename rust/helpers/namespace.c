@@ -28,7 +28,8 @@ struct net *rdma_helper_init_net(void)
 
 struct net *rdma_helper_current_net(void)
 {
-	return current->nsproxy->net_ns;
+	/* A task that exits gives its namespaces up before it closes the last files. */
+	return current->nsproxy ? current->nsproxy->net_ns : NULL;
 }
 
 int rdma_helper_netdev_ifindex(const struct net_device *dev)

@@ -14,6 +14,7 @@ use crate::client::DeviceRef;
 use crate::edge::verbs::AhAttr;
 use crate::edge::verbs::GidAttr;
 use crate::edge::View;
+use core::mem::offset_of;
 use core::mem::MaybeUninit;
 use core::ptr;
 use kernel::error::to_result;
@@ -43,7 +44,8 @@ impl Key {
 /// # Invariants
 ///
 /// `attr` is initialised, was filled by a function that took a reference to its GID, if it has one,
-/// and does not change. `device` is the device it was made for; the address is only compared.
+/// and does not change. `device` is the device it was made for, whose memory a driver model
+/// reference keeps: the GID table is in it.
 pub struct Route {
     attr: Opaque<bindings::rdma_ah_attr>,
     device: *const bindings::ib_device,
@@ -58,12 +60,49 @@ unsafe impl Sync for Route {}
 
 impl Drop for Route {
     fn drop(&mut self) {
-        // SAFETY: Initialised, and its reference is owned by this (type invariant).
-        unsafe { bindings::rdma_destroy_ah_attr(self.attr.get()) };
+        // SAFETY: Initialised, and the references to GID and device are owned by this (type
+        // invariant).
+        unsafe {
+            bindings::rdma_destroy_ah_attr(self.attr.get());
+            bindings::put_device(model(self.device.cast_mut()));
+        };
     }
 }
 
+/// Returns the driver model device of a device.
+fn model(device: *mut bindings::ib_device) -> *mut bindings::device {
+    // The union, and the structure in it, begin with it.
+    device
+        .wrapping_byte_add(offset_of!(bindings::ib_device, __bindgen_anon_1))
+        .cast()
+}
+
 impl Route {
+    /// Takes over an address vector that was filled for a device, and its reference to a GID.
+    ///
+    /// # Safety
+    ///
+    /// The device exists, and a function that takes such a reference has filled the vector for it.
+    unsafe fn of(
+        attr: MaybeUninit<bindings::rdma_ah_attr>,
+        device: *mut bindings::ib_device,
+        port: u32,
+        pkey_index: u16,
+    ) -> Self {
+        // SAFETY: The device exists, and the vector is filled (contract of this function).
+        let attr = unsafe {
+            bindings::get_device(model(device));
+            attr.assume_init()
+        };
+        // INVARIANT: Filled by such a function, and a reference to the device was taken above.
+        Self {
+            attr: Opaque::new(attr),
+            device,
+            port,
+            pkey_index,
+        }
+    }
+
     /// Returns the route back to the sender of a MAD. May sleep.
     ///
     /// # Errors
@@ -86,14 +125,9 @@ impl Route {
             (filled, device, port)
         };
         to_result(filled)?;
-        Ok(Self {
-            // INVARIANT: Filled above, with a reference.
-            // SAFETY: The function succeeded, so it has filled the structure.
-            attr: Opaque::new(unsafe { attr.assume_init() }),
-            device,
-            port,
-            pkey_index: mad.wc().pkey_index(),
-        })
+        // SAFETY: The function succeeded, so it has filled the vector, with a reference. The device
+        // exists during the call of the handler.
+        Ok(unsafe { Self::of(attr, device, port, mad.wc().pkey_index()) })
     }
 
     /// Returns the route along `path` from `port` of `device`. `gid` is the local GID, for RoCE. May
@@ -133,14 +167,9 @@ impl Route {
                 gid.map_or(ptr::null(), |gid| gid.raw().cast_const()),
             )
         })?;
-        Ok(Self {
-            // INVARIANT: Filled above, with a reference.
-            // SAFETY: The function succeeded, so it has filled the structure.
-            attr: Opaque::new(unsafe { attr.assume_init() }),
-            device: device.raw(),
-            port,
-            pkey_index,
-        })
+        // SAFETY: The function succeeded, so it has filled the vector, with a reference. The device
+        // exists (`DeviceRef`).
+        Ok(unsafe { Self::of(attr, device.raw(), port, pkey_index) })
     }
 
     /// Returns whether it is a route of this device.

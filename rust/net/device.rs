@@ -169,11 +169,14 @@ impl CountedNet {
         unsafe { &*ptr.cast() }
     }
 
-    /// Returns the namespace of the current task.
-    pub fn current() -> ARef<Self> {
-        // SAFETY: The task has a reference to its namespace until it enters another one, which only
-        // the task itself can do, so not before this function returns.
-        unsafe { Self::from_raw(bindings::rdma_helper_current_net()) }.into()
+    /// Returns the namespace of the current task; `None` if the task is exiting and has given it
+    /// up. Any context.
+    pub fn current() -> Option<ARef<Self>> {
+        // SAFETY: The function has no precondition.
+        let net = NonNull::new(unsafe { bindings::rdma_helper_current_net() })?;
+        // SAFETY: The task has a reference to its namespace until it enters another one or exits,
+        // which only the task itself can do, so not before this function returns.
+        Some(unsafe { Self::from_raw(net.as_ptr()) }.into())
     }
 
     /// Returns the namespace of an open file of the current task. May sleep.

@@ -25,11 +25,12 @@ use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
 use kernel::sync::rcu;
+use kernel::types::Opaque;
 
 use super::device::CountedNet;
-use super::device::Net;
 use super::device::NetDevice;
 use crate::bindings;
+use crate::edge::View;
 use crate::features::init_slot;
 use crate::module::Resident;
 use crate::slot::StaticSlot;
@@ -102,13 +103,30 @@ mod order {
     impl Sealed for super::AfterDevices {}
 }
 
+/// A network namespace that is being set up. There is no way to count a reference to it: it is freed
+/// if the set-up fails, whatever its count is.
+#[repr(transparent)]
+pub struct NewNet(Opaque<bindings::net>);
+
+// SAFETY: Transparent over the structure.
+unsafe impl View for NewNet {
+    type C = bindings::net;
+}
+
+impl NewNet {
+    /// Returns a number that distinguishes the namespace from others that exist.
+    pub fn identity(&self) -> usize {
+        self.raw().addr()
+    }
+}
+
 /// Data of a namespace.
 pub trait PernetData: StaticSlot<PernetSlot> + Sized + Send + Sync + 'static {
     /// When the data of a namespace that is being removed is dropped.
     type Dropped: DropOrder;
 
     /// Creates the data of a new namespace. May sleep.
-    fn new(net: &Net) -> impl PinInit<Self, Error>;
+    fn new(net: &NewNet) -> impl PinInit<Self, Error>;
 }
 
 /// The memory that C allocates in each namespace.
@@ -239,7 +257,7 @@ impl<T: PernetData> Pernet<T> {
     unsafe extern "C" fn init(net: *mut bindings::net) -> c_int {
         from_result(|| {
             // SAFETY: C passes a namespace that is being set up (contract of this function).
-            let init = T::new(unsafe { Net::from_raw(net) });
+            let init = T::new(unsafe { View::view(net) });
             // SAFETY: C calls this for a registration of `T`, and has allocated `size` zeroed
             // bytes, which do not move.
             unsafe {

@@ -407,7 +407,9 @@ impl NewSkb {
     }
 
     /// Extends the packet by `len` bytes at its end, and returns them. They are uninitialised, and
-    /// can be written only; [`zeroed`] initialises them.
+    /// can be written only; [`zeroed`] initialises them. A byte that is not written is sent with what
+    /// the memory had before: that is no undefined behaviour ([`data_mut`](Self::data_mut)), but must
+    /// not happen.
     ///
     /// # Errors
     ///

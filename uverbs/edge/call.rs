@@ -136,7 +136,8 @@ impl Call {
     ///
     /// `EIO`: the device is gone; `EINVAL`: there is no context yet.
     pub(crate) fn ucontext(&self) -> Result<&UContext> {
-        let context = self.file().ucontext();
+        // SAFETY: A call is in a section (`InSection`); that the device is there is checked below.
+        let context = unsafe { self.file().ucontext() };
         self.device()?;
         context.ok_or(EINVAL)
     }

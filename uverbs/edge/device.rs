@@ -38,7 +38,6 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
-use kernel::sync::Refcount;
 use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::chrdev::Class;
@@ -54,8 +53,8 @@ use rdma::edge::FromC;
 use rdma::edge::IntoC;
 use rdma::edge::View;
 use rdma::module::Resident;
+use rdma::sync::CRefcount;
 use rdma::sync::Completion;
-use rdma::sync::IncNotZero;
 use rdma::sysfs::Page;
 
 /// The class of all nodes.
@@ -108,9 +107,9 @@ impl CharDevice {
         unsafe { Self::view(file.device().into_c().cast()) }
     }
 
-    fn refs(&self) -> &Refcount {
+    fn refs(&self) -> &CRefcount {
         // SAFETY: The field is initialised with the device.
-        unsafe { Refcount::view(&raw mut (*self.raw()).refcount) }
+        unsafe { CRefcount::view(&raw mut (*self.raw()).refcount) }
     }
 
     fn completion(&self) -> &Completion {
@@ -171,8 +170,13 @@ impl CharDevice {
     }
 
     /// Ends a use.
-    fn put_use(&self) {
-        if self.refs().dec_and_test() {
+    ///
+    /// # Safety
+    ///
+    /// The caller has the use, and gives it up.
+    unsafe fn put_use(&self) {
+        // SAFETY: This function's contract.
+        if unsafe { self.refs().put() } {
             self.completion().complete();
         }
     }
@@ -378,7 +382,8 @@ impl Node {
         if let Err(error) = result {
             // A program may have opened a node that it made before, and nobody will tell it that the
             // RDMA device is removed.
-            node.put_use();
+            // SAFETY: The use is that of the initialisation, since no `Node` is made.
+            unsafe { node.put_use() };
             node.completion().wait();
             return Err(error);
         }
@@ -457,7 +462,8 @@ impl Node {
 
     /// Ends the client's use; waits for all files to be closed if `wait` says so. May sleep.
     pub(crate) fn end(self, wait: bool) {
-        self.put_use();
+        // SAFETY: The use is this value's (type invariant), which is dropped here.
+        unsafe { self.put_use() };
         if wait {
             self.completion().wait();
         }
@@ -619,7 +625,8 @@ struct Used<'a>(&'a CharDevice);
 
 impl Drop for Used<'_> {
     fn drop(&mut self) {
-        self.0.put_use();
+        // SAFETY: The use is this value's, taken by `open`.
+        unsafe { self.0.put_use() };
     }
 }
 

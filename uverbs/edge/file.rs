@@ -88,15 +88,16 @@ impl<'a> Ending<'a> {
 
     /// The context, for [`drop_context`](Self::drop_context).
     pub(crate) fn context(&self) -> Option<&UContext> {
-        self.0.ucontext()
+        // SAFETY: The lock is held (type invariant), and `drop_context` takes `&mut self`.
+        unsafe { self.0.ucontext() }
     }
 
     /// Frees the context, whose objects are gone. `device` is its device.
     pub(crate) fn drop_context(&mut self, why: End) {
-        let Some(context) = self.0.ucontext() else {
+        let context = self.0.ucontext_at();
+        if context.is_null() {
             return;
-        };
-        let context = context.raw();
+        }
         // SAFETY: Nobody uses the context any more: no call runs, or the lock keeps it from making
         // objects, of which there are none. The device stays until this function returns, since a
         // removal waits for it.
@@ -164,7 +165,8 @@ impl core::ops::Deref for FileRef {
 
 impl Drop for FileRef {
     fn drop(&mut self) {
-        if self.refs().dec_and_test() {
+        // SAFETY: The reference is this value's, which `take` has counted.
+        if unsafe { self.refs().put() } {
             // SAFETY: The last reference was this value's.
             unsafe {
                 crate::private::ib_uverbs_release_file(&raw mut (*self.raw()).ref_);
@@ -309,7 +311,8 @@ unsafe extern "C" fn mmap(file: *mut bindings::file, vma: *mut bindings::vm_area
     let result = (|| {
         let node = CharDevice::of(file);
         let section = node.enter();
-        let context = file.ucontext();
+        // SAFETY: The section keeps the context if the device is there, which is checked below.
+        let context = unsafe { file.ucontext() };
         let device: &Device = node.device(&section).ok_or(EIO)?;
         let context = context.ok_or(EINVAL)?;
         let _held = file.hw_destroy_rwsem().try_read().ok_or(EIO)?;

@@ -174,7 +174,7 @@ pub(crate) fn zap(ending: &mut Ending<'_>) {
 fn disassociate(device: &Device) {
     nodes::with(device, |node| {
         file::each(node, |file| {
-            if file.ucontext().is_some() {
+            if file.has_ucontext() {
                 zap(&mut Ending::begin(file));
             }
         });

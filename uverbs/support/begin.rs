@@ -85,7 +85,7 @@ pub(crate) fn commit(handle: Creating, call: &Call) {
     let (handle, held) = handle.into_parts(call);
     let file = call.file();
     file::list(file, handle.another());
-    handle.unlock_any();
+    let handle = handle.unlock();
     match classes::class(handle.uapi_object()) {
         Some(Class::Numbered) => file::publish(file, handle.into_ref()),
         Some(Class::File) => handle.install(FileUse::take(file)),
@@ -118,8 +118,7 @@ pub(crate) fn abort(handle: Creating, call: &Call, made: bool) {
         None => {}
     }
     // A lookup that found the number before it was freed has no reference.
-    handle.unlock_any();
-    drop(handle);
+    drop(handle.unlock());
     drop(held);
 }
 

@@ -13,8 +13,10 @@ use crate::edge::classes;
 use crate::edge::classes::Class;
 use crate::edge::classes::Cleanup;
 use crate::edge::file;
+use crate::edge::file::Cleaned;
 use crate::edge::file::DeadFile;
 use crate::edge::file::WithoutTable;
+use crate::edge::handle::Exclusive;
 use crate::edge::handle::Found;
 use crate::edge::handle::HandleRef;
 use crate::edge::handle::Released;
@@ -28,7 +30,6 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::uverbs::Access;
 use rdma::edge::uverbs::Reason;
-use rdma::edge::uverbs::UFile;
 use rdma::edge::uverbs::Uobject;
 use rdma::edge::Passed;
 
@@ -57,18 +58,22 @@ pub(crate) fn object(handle: &Uobject, reason: Reason, call: &Call) -> Result {
 }
 
 /// Destroys the object of a handle that was committed, if it still has one. The handle leaves the
-/// list; and the table, if its user destroys it, who keeps the lock then. Otherwise the handle is
+/// list; and the table, if its user destroys it: then it stays locked. Otherwise the handle is
 /// unlocked.
 ///
 /// # Errors
 ///
-/// Those of [`object`]; nothing has changed.
-fn destroy(handle: &Uobject, reason: Reason, call: &Call) -> Result {
+/// Those of [`object`]; the handle is unlocked, and nothing else has changed.
+fn destroy(locked: Exclusive<'_>, reason: Reason, call: &Call) -> Result {
     let file = call.file();
+    let handle = locked.handle();
     file.hw_destroy_rwsem().assert_held();
     handle.assert_locked(Access::Write);
     if !handle.object().is_null() {
-        object(handle, reason, call)?;
+        if let Err(error) = object(handle, reason, call) {
+            locked.unlock();
+            return Err(error);
+        }
         handle.clear_object();
     }
     handle.clear_context();
@@ -78,7 +83,7 @@ fn destroy(handle: &Uobject, reason: Reason, call: &Call) -> Result {
             Some(Class::File) | None => None,
         }
     } else {
-        handle.unlock_any();
+        locked.unlock();
         None
     };
     drop(file::unlist(file, handle));
@@ -94,8 +99,7 @@ fn destroy(handle: &Uobject, reason: Reason, call: &Call) -> Result {
 /// `EBUSY`: it is in use; those of the type. The handle is as it was.
 fn at_request(handle: &Uobject, call: &Call) -> Result {
     let _held = call.file().hw_destroy_rwsem().read();
-    handle.try_lock(Access::Write)?;
-    destroy(handle, Reason::DESTROY, call).inspect_err(|_| handle.unlock_any())
+    destroy(Exclusive::lock(handle)?, Reason::DESTROY, call)
 }
 
 /// Finds a handle and destroys its object.
@@ -125,9 +129,10 @@ fn by_number_only(wanted: Wanted<'_>, number: u32, call: &Call) -> Result {
 }
 
 /// Gives the number of a handle to a new one, which is to be committed next, and destroys the object
-/// of the old one. `old` is exclusively locked, and stays so. If its driver does not destroy it, it
+/// of the old one, which is exclusively locked, and stays so. If its driver does not destroy it, it
 /// is unlocked, and has another number, under which the program may destroy it later.
-fn replace(old: &Uobject, new: &Uobject, call: &Call) {
+fn replace(locked: Exclusive<'_>, new: &Uobject, call: &Call) {
+    let old = locked.handle();
     new.assert_locked(Access::Write);
     let same = ptr::eq(old.uapi_object(), new.uapi_object());
     let numbered = classes::class(old.uapi_object()) == Some(Class::Numbered);
@@ -137,23 +142,22 @@ fn replace(old: &Uobject, new: &Uobject, call: &Call) {
     if file::swap_numbers(call.file(), old, new) {
         // The caller puts it as one that was destroyed, which does not unlock it. The C module
         // ignores the error here as well.
-        if destroy(old, Reason::DESTROY, call).is_err() {
-            old.unlock_any();
-        }
+        let _ = destroy(locked, Reason::DESTROY, call);
     }
 }
 
 /// Destroys the objects of an open file, the newest first; those that their driver refuses to
 /// destroy stay. Objects that use others are newer, but users may have changed that, so `ib_uverbs`
-/// calls this as long as it succeeds. The caller holds `hw_destroy_rwsem` for writing.
+/// calls this as long as it succeeds.
 ///
 /// With `DRIVER_FAILURE` all objects are forgotten.
 ///
 /// # Errors
 ///
 /// `EINVAL`: none was destroyed.
-fn all(file: &UFile, reason: Reason) -> Result {
-    file::tell_driver(file);
+fn all(cleaned: Cleaned<'_>, reason: Reason) -> Result {
+    let file = cleaned.file();
+    cleaned.tell_driver();
     let forget = reason == Reason::DRIVER_FAILURE;
     let mut outcome = Err(EINVAL);
     let mut next = file::first(file);
@@ -162,13 +166,15 @@ fn all(file: &UFile, reason: Reason) -> Result {
             next = file::after(file, &handle);
             call.set_context_of(&handle);
             // No command runs, so nobody uses it.
-            kernel::warn_on!(handle.try_lock(Access::Write).is_err());
+            let Ok(locked) = Exclusive::lock(&handle) else {
+                kernel::warn_on!(true);
+                continue;
+            };
             if forget {
                 handle.clear_object();
             }
-            match destroy(&handle, reason, call) {
-                Ok(()) => outcome = Ok(()),
-                Err(_) => handle.unlock_any(),
+            if destroy(locked, reason, call).is_ok() {
+                outcome = Ok(());
             }
         }
     });
@@ -187,9 +193,10 @@ fn released(handle: Released) -> Result {
         with_call(&file_use, |call| {
             call.set_context_of(&handle);
             // Commands that use the handle have a reference to its file.
-            kernel::warn_on!(handle.try_lock(Access::Write).is_err());
+            let locked = Exclusive::lock(&handle);
+            kernel::warn_on!(locked.is_err());
             // Objects of files are always destroyed.
-            let _ = destroy(&handle, Reason::CLOSE, call);
+            let _ = locked.and_then(|locked| destroy(locked, Reason::CLOSE, call));
         });
         drop(held);
     }
@@ -217,8 +224,6 @@ pub(crate) fn end(file: DeadFile) {
     while let Some(handle) = file.take_handle() {
         kernel::warn_on!(!handle.object().is_null());
     }
-    file.put_driver();
-    file.put_device_use();
     drop(file);
 }
 
@@ -236,7 +241,7 @@ rdma::export! {
     fn __uobj_perform_destroy(wanted: Wanted<'_>, number: u32, call: &Call) -> Result
         = by_number_only;
     /// See [`replace`].
-    fn rdma_assign_uobject(old: &Uobject, new: &Uobject, call: &Call) = replace;
+    fn rdma_assign_uobject(old: Exclusive<'_>, new: &Uobject, call: &Call) = replace;
     /// See [`released`].
     fn uverbs_uobject_release(handle: Released) -> Result = released;
     /// See [`release_file`].
@@ -252,7 +257,7 @@ rdma::export! {
     /// See [`at_request`].
     fn uobj_destroy(handle: &Uobject, call: &Call) -> Result = at_request;
     /// See [`all`].
-    fn __uverbs_cleanup_ufile(file: &UFile, reason: Reason) -> Result = all;
+    fn __uverbs_cleanup_ufile(file: Cleaned<'_>, reason: Reason) -> Result = all;
     /// See [`end`].
     fn ib_uverbs_release_file(file: DeadFile) = end;
     /// See [`WithoutTable::init`].

@@ -11,6 +11,9 @@ use crate::edge::classes::Class;
 use crate::edge::descriptors::FileRef;
 use crate::edge::file;
 use crate::edge::handle::Found;
+use crate::edge::handle::Looked;
+use crate::edge::handle::PutAccess;
+use crate::edge::handle::PutHandle;
 use crate::edge::handle::Wanted;
 use crate::edge::Call;
 use kernel::ffi::c_int;
@@ -52,21 +55,21 @@ pub(crate) fn get(
     if access != Access::Destroy && !file::has_device(file) {
         return Err(EIO);
     }
-    found.try_lock(access)?;
+    let found = found.lock(access)?;
     if let Some(call) = call {
         call.set_context_of(&found);
     }
     Ok(found)
 }
 
-fn by_number(file: &UFile, id: i64) -> Result<Found> {
+fn by_number(file: &UFile, id: i64) -> Result<Looked> {
     let id = usize::try_from(id)?;
     let number = u32::try_from(id).map_err(|_| ENOENT)?;
     let handle = file::find(file, number).ok_or(ENOENT)?;
-    Ok(Found::numbered(handle))
+    Ok(Looked::numbered(handle))
 }
 
-fn by_descriptor(kind: &ApiObject, file: &UFile, id: i64, access: Access) -> Result<Found> {
+fn by_descriptor(kind: &ApiObject, file: &UFile, id: i64, access: Access) -> Result<Looked> {
     let fd = c_int::try_from(id)?;
     if access != Access::Read {
         return Err(unsupported());
@@ -74,13 +77,12 @@ fn by_descriptor(kind: &ApiObject, file: &UFile, id: i64, access: Access) -> Res
     let kind = classes::file_type(kind).ok_or(EIO)?;
     let opened = FileRef::get(u32::try_from(fd).map_err(|_| EBADF)?)?;
     let handle = opened.handle(kind, file).ok_or(EBADF)?;
-    Ok(Found::of_file(handle, opened))
+    Ok(Looked::of_file(handle, opened))
 }
 
 /// Unlocks a handle and puts it.
-pub(crate) fn put(found: Found, access: Access) {
-    found.unlock(access);
-    drop(found);
+fn put(found: PutHandle<'_>, access: PutAccess<'_>) {
+    found.with(access).put();
 }
 
 /// Locks a handle. Any context.
@@ -100,7 +102,7 @@ rdma::export! {
         wanted: Wanted<'_>, file: &UFile, id: i64, access: Access, call: Option<&Call>,
     ) -> Result<Found> = get;
     /// See [`put`].
-    fn rdma_lookup_put_uobject(found: Found, access: Access) = put;
+    fn rdma_lookup_put_uobject(found: PutHandle<'_>, access: PutAccess<'_>) = put;
     /// See [`try_lock`].
     fn uverbs_try_lock_object(handle: &Uobject, access: Access) -> Result = try_lock;
 }

@@ -7,6 +7,7 @@
 
 use crate::begin;
 use crate::edge::file::Associated;
+use crate::edge::handle::EndAccess;
 use crate::edge::handle::Ended;
 use crate::edge::handle::Ending;
 use crate::edge::handle::Wanted;
@@ -40,13 +41,14 @@ fn begin_attribute(
 }
 
 /// Ends the use of a handle by a method. A new one is committed or aborted.
-fn end_attribute(handle: Ending, access: AttrAccess, made: bool, commit: bool, call: &Call) {
+fn end_attribute(handle: Ending<'_>, access: EndAccess<'_>, made: bool, commit: bool, call: &Call) {
+    let asked = access.get();
     match handle.with(access) {
-        Ended::Used(found, access) => lookup::put(found, access),
+        Ended::Used(found) => found.put(),
         Ended::Created(handle) if commit => begin::commit(handle, call),
         Ended::Created(handle) => begin::abort(handle, call, made),
         Ended::Nothing => {
-            kernel::warn_on!(access != AttrAccess::Of(Access::Destroy));
+            kernel::warn_on!(asked != AttrAccess::Of(Access::Destroy));
         }
     }
 }
@@ -60,11 +62,8 @@ rdma::import! {
 /// Whether the caller may use raw packets on the device of a call (`CAP_NET_RAW`). Without a context
 /// nobody may.
 fn has_raw_cap(call: In<'_, Call>) -> bool {
-    let _associated = Associated::enter(call.file());
-    if begin::context_of(call.file()).is_err() {
-        return false;
-    }
-    let context = call.file().ucontext();
+    let associated = Associated::enter(call.file());
+    let context = associated.ucontext();
     context.is_some_and(|context| device_has_raw_cap(context.dev()))
 }
 
@@ -83,6 +82,6 @@ rdma::export! {
         -> *mut bindings::ib_uobject = begin_attribute;
     /// See [`end_attribute`].
     fn uverbs_finalize_object(
-        handle: Ending, access: AttrAccess, made: bool, commit: bool, call: &Call,
+        handle: Ending<'_>, access: EndAccess<'_>, made: bool, commit: bool, call: &Call,
     ) = end_attribute;
 }

@@ -34,11 +34,12 @@ pub(super) fn register(client: NewClient<'_>) -> Result {
             Some(last) => last.client.id().checked_add(1).ok_or(ENOSPC)?,
             None => 0,
         };
-        let client = client.begin(id)?;
+        let own = client.begin(id)?;
+        let client = own.client();
         listed = Some(client);
         list.push_within_capacity(Listed {
             client,
-            registered: true,
+            own: Some(own),
         })
         .map_err(|_| ENOMEM)?;
         clients = Some(list);

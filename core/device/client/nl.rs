@@ -60,7 +60,7 @@ fn global_nl_info(name: &CStr, info: &mut NlInfo) -> Result {
     let clients = CLIENTS.read().ok_or(ENODEV)?;
     let client = clients
         .iter()
-        .find(|listed| listed.registered && listed.client.is_named(name));
+        .find(|listed| listed.is_registered() && listed.client.is_named(name));
     let client = client.ok_or(ENOENT)?.client;
     taken(client.get_nl_info(None, info))
 }

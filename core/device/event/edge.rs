@@ -3,6 +3,7 @@
 //! Event handlers in the core itself.
 
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 use rdma::bindings;
@@ -20,14 +21,15 @@ pub(crate) trait Watcher: Send + Sync + 'static {
     fn event(&self, event: bindings::ib_event_type, port: u32);
 }
 
-/// Registration of a watcher; dropping it unregisters the watcher. Must be dropped before the
-/// device is freed.
+/// Registration of a watcher; dropping it unregisters the watcher. It keeps the memory of the
+/// device, which has the list of handlers.
 #[repr(C)]
 #[pin_data(PinnedDrop)]
 pub(crate) struct Watch<W: Watcher> {
     #[pin]
     handler: Opaque<bindings::ib_event_handler>,
     watcher: Arc<W>,
+    _device: ARef<Device>,
 }
 
 // SAFETY: The handler is only accessed by the device's list, under its lock.
@@ -42,7 +44,8 @@ unsafe impl<W: Watcher> View for Watch<W> {
 
 impl<W: Watcher> Watch<W> {
     fn handler(&self) -> Handler {
-        // SAFETY: The handler is initialised and pinned; `drop` removes it from the list.
+        // SAFETY: The handler is initialised and pinned, and `_device` keeps its device; `drop`
+        // removes it from the list.
         unsafe { Handler::from_c(self.handler.get()) }
     }
 
@@ -65,6 +68,7 @@ impl<W: Watcher> Watch<W> {
             pin_init!(Self {
                 handler: Opaque::new(handler),
                 watcher,
+                _device: device.hold(),
             }),
             GFP_KERNEL,
         )?;

@@ -45,8 +45,8 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
     }
     copies.0.reserve(1, GFP_KERNEL)?;
     let name = names::Name::new(device.name().as_bytes()).map_err(|_| EINVAL)?;
-    let copy = DeviceCopy::new(device, net.net())?;
-    copy.model().set_name(&name)?;
+    let mut copy = DeviceCopy::new(device, net.net())?;
+    copy.set_name(&name)?;
     let copy = AddedCopy::new(copy)?;
     copy.with(Core::show_ports)?;
     copies

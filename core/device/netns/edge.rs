@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use kernel::sync::atomic::Atomic;
 use rdma::bindings;
 use rdma::net::Net;
+use rdma::net::NewNet;
 
 /// A namespace in the list. It is removed from the list before it is freed.
 ///
@@ -23,7 +24,7 @@ unsafe impl Sync for Member {}
 
 impl Member {
     /// Returns the list entry for a namespace that is being set up.
-    pub(super) fn of(net: &Net) -> Self {
+    pub(super) fn of(net: &NewNet) -> Self {
         // INVARIANT: A namespace in the list is removed from it before it is freed.
         Self(NonNull::from(net).cast())
     }

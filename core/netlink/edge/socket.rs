@@ -12,9 +12,10 @@ use kernel::ffi::c_long;
 use kernel::prelude::*;
 use kernel::time::Jiffies;
 use rdma::bindings;
+use rdma::edge::View;
 use rdma::net::pernet::AfterDevices;
 use rdma::net::CountedNet;
-use rdma::net::Net;
+use rdma::net::NewNet;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
 use rdma::net::PernetSlot;
@@ -44,7 +45,7 @@ rdma::callback! {
 impl PernetData for Socket {
     type Dropped = AfterDevices;
 
-    fn new(net: &Net) -> impl PinInit<Self, Error> {
+    fn new(net: &NewNet) -> impl PinInit<Self, Error> {
         let sock = Self::create(net, receive);
         if let Ok(sock) = &sock {
             sock.set_send_timeout(super::super::send_timeout());
@@ -60,7 +61,7 @@ impl PernetData for Socket {
 }
 
 impl Socket {
-    fn create(net: &Net, input: Input) -> Result<Self> {
+    fn create(net: &NewNet, input: Input) -> Result<Self> {
         let mut config = bindings::netlink_kernel_cfg {
             input: Some(input),
             // Each request is checked for the sender's permissions.
@@ -71,7 +72,7 @@ impl Socket {
         // `config`.
         let sock = unsafe {
             bindings::__netlink_kernel_create(
-                net.as_raw(),
+                net.raw(),
                 bindings::NETLINK_RDMA as c_int,
                 rdma::this_module!().as_ptr(),
                 &mut config,

@@ -13,7 +13,6 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
-use kernel::sync::Refcount;
 use rdma::accounted;
 use rdma::bindings;
 use rdma::edge::object::Given;
@@ -31,6 +30,7 @@ use rdma::edge::SoleOwner;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::features::DMABUF_RELEASE_LOCK;
+use rdma::sync::CRefcount;
 use rdma::sync::Completion;
 use rdma::xarray::Lasting;
 
@@ -127,7 +127,6 @@ pub(in crate::uverbs) struct EntryRef(Kept);
 impl EntryRef {
     /// Takes a reference to an entry found in a context, unless its last reference is gone.
     pub(in crate::uverbs) fn of_found(entry: &MmapEntry) -> Option<Self> {
-        use rdma::sync::IncNotZero;
         // INVARIANT: The reference was just taken.
         entry
             .refs()
@@ -158,7 +157,8 @@ impl core::ops::Deref for EntryRef {
 
 impl Drop for EntryRef {
     fn drop(&mut self) {
-        if self.refs().dec_and_test() {
+        // SAFETY: The reference is this value's: type invariant.
+        if unsafe { self.refs().put() } {
             // INVARIANT: That was the last reference; the driver frees the entry when `mmap_free`
             // is called.
             crate::uverbs::mmap::end(DeadEntry(Kept(self.0 .0)));
@@ -239,7 +239,8 @@ impl NewEntry {
             (*c).ucontext = context.raw();
             (*c).npages = pages as usize;
         }
-        entry.refs().set(1);
+        // SAFETY: The entry is new, and the reference is the driver's.
+        unsafe { entry.refs().init(1) };
         Ok(Self(entry))
     }
 }
@@ -264,7 +265,7 @@ rdma::c_struct! {
     pub(in crate::uverbs) struct Dmabuf: private::ib_uverbs_dmabuf_file;
     fields {
         /// One reference for the buffer, and one for each mapping.
-        embed refs at kref.refcount: Refcount;
+        embed refs at kref.refcount: CRefcount;
         /// Completed when the last reference is dropped.
         embed comp: Completion;
     }
@@ -312,7 +313,8 @@ impl Dmabuf {
             bindings::dma_resv_unlock(resv);
         }
         // Each mapping holds a reference; the last one completes the completion.
-        if self.refs().dec_and_test() {
+        // SAFETY: The reference is the buffer's, which was revoked above.
+        if unsafe { self.refs().put() } {
             self.comp().complete();
         }
         self.comp().wait();

@@ -30,6 +30,7 @@ use rdma::net::KeptRoute;
 use rdma::net::KeptRoutes;
 use rdma::net::Net;
 use rdma::net::NetDevice;
+use rdma::net::NewNet;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
 use rdma::net::PernetSlot;
@@ -80,7 +81,7 @@ enum Sockets<S: RxSink> {
 }
 
 impl<S: RxSink> Namespace<S> {
-    fn new(net: &Net) -> Result<Arc<Self>> {
+    fn new(net: &NewNet) -> Result<Arc<Self>> {
         let net = net.identity();
         let kept = KeptRoutes::new(rdma::resident!())?;
         Arc::pin_init(
@@ -267,7 +268,7 @@ rdma::static_slot!(impl{S: RxSink} for PernetState<S>: PernetSlot);
 impl<S: RxSink> PernetData for PernetState<S> {
     type Dropped = AfterDevices;
 
-    fn new(net: &Net) -> impl PinInit<Self, Error> {
+    fn new(net: &NewNet) -> impl PinInit<Self, Error> {
         Namespace::new(net).map(Self)
     }
 }

@@ -54,6 +54,7 @@ impl<K: Object> Drop for Used<'_, K> {
     fn drop(&mut self) {
         // SAFETY: The handle exists as long as it has this user: type invariant.
         let handle = unsafe { self.handle.as_ref() };
-        handle.unlock(rdma::edge::uverbs::Access::Read);
+        // SAFETY: `find` has locked the handle for this value.
+        unsafe { handle.unlock(rdma::edge::uverbs::Access::Read) };
     }
 }

@@ -76,7 +76,7 @@ impl<'c> NewContext<'c> {
         let file = self.call.file();
         let _held = file.hw_destroy_rwsem().try_read().ok_or(EIO)?;
         let _mutex = ContextMutex::lock(self.call);
-        if file.ucontext().is_some() {
+        if file.has_ucontext() {
             return Err(EINVAL);
         }
         let c = self.c.as_ptr();

@@ -35,12 +35,12 @@ use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Release;
 use kernel::sync::Mutex;
-use kernel::sync::Refcount;
 use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::edge::uverbs::MmapEntry;
 use rdma::edge::View;
 use rdma::features::direction_number;
+use rdma::sync::CRefcount;
 use rdma::sync::Completion;
 
 rdma::c_struct! {
@@ -48,7 +48,7 @@ rdma::c_struct! {
     struct Exported: private::ib_uverbs_dmabuf_file;
     fields {
         /// One reference for the buffer until it is revoked, and one for each mapping.
-        embed refs at kref.refcount: Refcount;
+        embed refs at kref.refcount: CRefcount;
         /// Completed when the last reference is dropped.
         embed comp: Completion;
     }
@@ -204,7 +204,8 @@ pub(crate) fn export(new: New<'_, DmaBuf>, pgoff: u64) -> Result {
         bindings::INIT_LIST_HEAD(&raw mut (*c).dmabufs_elm);
         (*c).phys_vec.len
     };
-    exported(new.handle()).refs().set(1);
+    // SAFETY: The handle is new. The reference is the buffer's, dropped by whoever revokes it.
+    unsafe { exported(new.handle()).refs().init(1) };
     let held = new.handle().keep().into_raw();
     let info = bindings::dma_buf_export_info {
         exp_name: c"ib_uverbs".as_char_ptr(),
@@ -298,7 +299,8 @@ fn finish(handle: &Handle<DmaBuf>) {
         first
     };
     if first {
-        put(this);
+        // SAFETY: The buffer was revoked above, so its reference ends here.
+        unsafe { put(this) };
         this.comp().wait();
     }
     drop(lock);
@@ -307,8 +309,13 @@ fn finish(handle: &Handle<DmaBuf>) {
 }
 
 /// Drops a reference to the memory.
-fn put(this: &Exported) {
-    if this.refs().dec_and_test() {
+///
+/// # Safety
+///
+/// The reference is that of a mapping which has ended, or that of the buffer, which was revoked.
+unsafe fn put(this: &Exported) {
+    // SAFETY: This function's contract: nobody else drops the reference.
+    if unsafe { this.refs().put() } {
         this.comp().complete();
     }
 }
@@ -391,7 +398,8 @@ unsafe extern "C" fn unmap(
         bindings::rdma_helper_dma_buf_unmap(attachment, table, direction_number(direction));
         exported(handle_of((*attachment).dmabuf))
     };
-    put(this);
+    // SAFETY: `map` has taken a reference for the mapping, which has ended.
+    unsafe { put(this) };
 }
 
 /// The `release` operation: the last reference to the file is gone. May sleep.

@@ -146,11 +146,11 @@ unsafe fn complete(
         dev: pd.dev(),
         pd,
         kind,
+        dm,
+        dmah,
     });
     // SAFETY: The handle exists as long as its region, which only keeps the address.
     verbs::Mr::set_uobject(&mut mr, unsafe { Passed::from_c(handle.raw()) });
-    verbs::Mr::set_dm(&mut mr, dm);
-    verbs::Mr::set_dmah(&mut mr, dmah);
     if let Some((iova, length)) = place {
         verbs::Mr::set_iova(&mut mr, iova);
         mr.set_length(length);

@@ -13,14 +13,15 @@ use core::ptr::NonNull;
 use kernel::container_of;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
-use kernel::sync::Refcount;
 use rdma::bindings;
 use rdma::edge::device::Device;
+use rdma::edge::uverbs::UContext;
 use rdma::edge::uverbs::UFile;
 use rdma::edge::uverbs::Uobject;
 use rdma::edge::IntoC;
 use rdma::edge::View;
 use rdma::sync::rcu;
+use rdma::sync::CRefcount;
 use rdma::sync::Completion;
 use rdma::xarray::Lasting;
 
@@ -29,7 +30,7 @@ rdma::c_struct! {
     struct CharDevice: private::ib_uverbs_device;
     fields {
         /// Uses of the device: one of the module, one of each open file.
-        embed refs at refcount: Refcount;
+        embed refs at refcount: CRefcount;
         /// Completed when the last use is gone.
         embed comp: Completion;
     }
@@ -75,6 +76,14 @@ impl<'a> Associated<'a> {
             device.cast::<Device>().as_ref()
         }
     }
+
+    /// The user context; `None` if there is none, or if the device is gone.
+    pub(crate) fn ucontext(&self) -> Option<&UContext> {
+        // SAFETY: The section keeps the context if the device is there, which is checked below.
+        let context = unsafe { self.file.ucontext() };
+        self.device()?;
+        context
+    }
 }
 
 impl Drop for Associated<'_> {
@@ -93,15 +102,34 @@ pub(crate) fn has_device(file: &UFile) -> bool {
     !unsafe { bindings::rdma_helper_ufile_device(file.raw()) }.is_null()
 }
 
-/// Calls the driver before the objects of an open file are destroyed. The caller holds the
-/// `hw_destroy_rwsem` for writing. May sleep.
-pub(crate) fn tell_driver(file: &UFile) {
-    let Some(context) = file.ucontext() else {
-        return;
-    };
-    if let Some(cleanup) = context.dev().ops().ufile_hw_cleanup {
-        // SAFETY: The driver of the context's device; the lock is held (`ib_verbs.h`).
-        unsafe { cleanup(file.raw()) };
+/// An open file whose objects are being destroyed.
+///
+/// # Invariants
+///
+/// The caller holds `hw_destroy_rwsem` of `0` for writing.
+pub(crate) struct Cleaned<'a>(&'a UFile);
+
+rdma::argument! {
+    /// `rdma_core.h`: `__uverbs_cleanup_ufile` is called with the lock held.
+    impl<'a> Cleaned<'a> = |file: &'a UFile| Cleaned(file);
+}
+
+impl<'a> Cleaned<'a> {
+    /// The file.
+    pub(crate) fn file(&self) -> &'a UFile {
+        self.0
+    }
+
+    /// Calls the driver before the objects are destroyed. May sleep.
+    pub(crate) fn tell_driver(&self) {
+        // SAFETY: The lock is held (type invariant), so the context stays.
+        let Some(context) = (unsafe { self.0.ucontext() }) else {
+            return;
+        };
+        if let Some(cleanup) = context.dev().ops().ufile_hw_cleanup {
+            // SAFETY: The driver of the context's device; the lock is held (`ib_verbs.h`).
+            unsafe { cleanup(self.0.raw()) };
+        }
     }
 }
 
@@ -334,15 +362,16 @@ impl core::ops::Deref for FileUse {
 
 impl Drop for FileUse {
     fn drop(&mut self) {
-        if self.refs().dec_and_test() {
+        // SAFETY: The reference is this value's: type invariant.
+        if unsafe { self.refs().put() } {
             // INVARIANT: That was the last reference.
             crate::destroy::end(DeadFile(self.0));
         }
     }
 }
 
-/// An open file whose last reference is gone; dropping it frees it. No handle is looked up in it any
-/// more, since that takes a reference.
+/// An open file whose last reference is gone; dropping it gives back its uses and frees it. No
+/// handle is looked up in it any more, since that takes a reference.
 ///
 /// # Invariants
 ///
@@ -379,8 +408,8 @@ impl DeadFile {
     }
 
     /// Gives back the use that the file has of its driver's module, if the driver has no
-    /// `disassociate_ucontext`: `ib_uverbs_open` has taken it.
-    pub(crate) fn put_driver(&self) {
+    /// `disassociate_ucontext`: `ib_uverbs_open` has taken it. Only for `drop`.
+    fn put_driver(&self) {
         let associated = Associated::enter(self.file());
         let Some(device) = associated.device() else {
             return;
@@ -391,10 +420,11 @@ impl DeadFile {
         }
     }
 
-    /// Gives back the use that the file has of the character device.
-    pub(crate) fn put_device_use(&self) {
+    /// Gives back the use that the file has of the character device. Only for `drop`.
+    fn put_device_use(&self) {
         let device = CharDevice::of(self.file());
-        if device.refs().dec_and_test() {
+        // SAFETY: `ib_uverbs_open` has taken a use for this file, which only `drop` gives back.
+        if unsafe { device.refs().put() } {
             device.comp().complete();
         }
     }
@@ -403,6 +433,8 @@ impl DeadFile {
 impl Drop for DeadFile {
     fn drop(&mut self) {
         const _: () = assert!(offset_of!(private::ib_uverbs_async_event_file, uobj) == 0);
+        self.put_driver();
+        self.put_device_use();
         let file = self.file().raw();
         let device: *mut private::ib_uverbs_device = self.file().device().into_c().cast();
         // SAFETY: Nobody else uses the file (type invariant). It has a reference to its default

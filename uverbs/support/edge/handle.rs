@@ -5,8 +5,9 @@
 //! | type | state |
 //! |---|---|
 //! | [`HandleRef`] | none: memory that stays |
-//! | [`Creating`], [`Uncommitted`] | from `rdma_alloc_begin_uobject` to commit or abort |
-//! | [`Found`] | from a lookup to `rdma_lookup_put_uobject` |
+//! | [`Creating`], [`Uncommitted`], [`Unlocked`] | from `rdma_alloc_begin_uobject` to commit or abort |
+//! | [`Looked`], [`Found`] | from a lookup to `rdma_lookup_put_uobject` |
+//! | [`Exclusive`] | locked exclusively, to be destroyed |
 //! | [`Released`] | its file is released |
 //!
 //! The list and the table of an open file have a reference each ([`super::file`]).
@@ -16,6 +17,7 @@ use super::descriptors::Descriptor;
 use super::descriptors::FileRef;
 use super::file::FileUse;
 use super::Call;
+use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
@@ -31,7 +33,6 @@ use rdma::edge::FromC;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::sync::CReadGuard;
-use rdma::sync::IncNotZero;
 
 /// A reference to a handle. Dropping the last one frees the memory after an RCU grace period. Any
 /// context.
@@ -77,7 +78,7 @@ impl HandleRef {
             (*c).uapi_object = kind.raw();
             (*c).usecnt.counter = -1;
             bindings::INIT_LIST_HEAD(&raw mut (*c).list);
-            Uobject::view(c).refs().set(1);
+            Uobject::view(c).refs().init(1);
         }
         // INVARIANT: The count is one, for this value.
         Ok(Self(memory.cast()))
@@ -111,7 +112,8 @@ impl Deref for HandleRef {
 
 impl Drop for HandleRef {
     fn drop(&mut self) {
-        if self.refs().dec_and_test() {
+        // SAFETY: The reference is this value's: type invariant.
+        if unsafe { self.refs().put() } {
             // SAFETY: That was the last reference; `alloc` made the memory with `kzalloc`.
             unsafe { bindings::rdma_helper_uobject_free(self.raw()) };
         }
@@ -162,21 +164,11 @@ impl Creating {
 pub(crate) struct Uncommitted(HandleRef);
 
 impl Uncommitted {
-    /// The reference, which is the table's when a numbered handle is committed.
-    pub(crate) fn into_ref(self) -> HandleRef {
-        self.0
-    }
-
-    /// Puts a handle of a file, with a use of the open file, into its file, and the file under the
-    /// descriptor. Other tasks may close it from then on. Warns if there is no file.
-    pub(crate) fn install(self, file_use: FileUse) {
-        let fd = Descriptor::of_uncommitted(&self);
-        // The number means nothing from now on.
-        self.0.set_id(0);
-        match FileRef::of_object(&self.0) {
-            Some(file) => file.install(fd, self.0, file_use),
-            None => drop(fd),
-        }
+    /// Unlocks the handle. Any context.
+    pub(crate) fn unlock(self) -> Unlocked {
+        // SAFETY: The handle is locked exclusively (type invariant), and `self` ends here.
+        unsafe { self.0.unlock_any() };
+        Unlocked(self)
     }
 
     /// Gives back descriptor and file of a handle of a file. May sleep.
@@ -188,6 +180,37 @@ impl Uncommitted {
             }
         }
         drop(fd);
+    }
+}
+
+/// An [`Uncommitted`] handle that is not locked any more.
+pub(crate) struct Unlocked(Uncommitted);
+
+impl Unlocked {
+    /// The reference, which is the table's when a numbered handle is committed.
+    pub(crate) fn into_ref(self) -> HandleRef {
+        self.0 .0
+    }
+
+    /// Puts a handle of a file, with a use of the open file, into its file, and the file under the
+    /// descriptor. Other tasks may close it from then on. Warns if there is no file.
+    pub(crate) fn install(self, file_use: FileUse) {
+        let fd = Descriptor::of_uncommitted(&self.0);
+        let handle = self.into_ref();
+        // The number means nothing from now on.
+        handle.set_id(0);
+        match FileRef::of_object(&handle) {
+            Some(file) => file.install(fd, handle, file_use),
+            None => drop(fd),
+        }
+    }
+}
+
+impl Deref for Unlocked {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        &self.0
     }
 }
 
@@ -225,17 +248,17 @@ rdma::argument! {
 }
 
 /// A handle that a lookup found, with a reference to it, and to its file if it is a file's. Dropping
-/// it puts both. Locked or not as the lookup's [`Access`] says; the lock is not dropped with it.
+/// it puts both.
 ///
 /// # Invariants
 ///
 /// `file` is the handle's, of which there is a reference, unless the handle is numbered.
-pub(crate) struct Found {
+pub(crate) struct Looked {
     handle: HandleRef,
     file: Option<FileRef>,
 }
 
-impl Found {
+impl Looked {
     /// A numbered handle.
     pub(crate) fn numbered(handle: HandleRef) -> Self {
         // INVARIANT: It is numbered: it was in the table.
@@ -250,9 +273,23 @@ impl Found {
             file: Some(file),
         }
     }
+
+    /// Locks the handle. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`.
+    pub(crate) fn lock(self, access: Access) -> Result<Found> {
+        self.handle.try_lock(access)?;
+        // INVARIANT: Just locked.
+        Ok(Found {
+            looked: self,
+            access,
+        })
+    }
 }
 
-impl Deref for Found {
+impl Deref for Looked {
     type Target = Uobject;
 
     fn deref(&self) -> &Uobject {
@@ -260,11 +297,50 @@ impl Deref for Found {
     }
 }
 
+rdma::argument! {
+    /// `uverbs_types.h`: a handle that a lookup has returned, which the caller gives up. Of a file's
+    /// handle, `object` is that file until the object is destroyed, which a lookup prevents.
+    impl Looked = |handle: HandleRef| {
+        let file = match super::classes::class(handle.uapi_object()) {
+            Some(Class::File) => FileRef::of_object(&handle),
+            Some(Class::Numbered) | None => None,
+        };
+        Looked { handle, file }
+    };
+}
+
+/// A handle that a lookup found and locked. Dropping it puts it, but does not unlock it.
+///
+/// # Invariants
+///
+/// The handle is locked for `access`, and the lock is this value's.
+#[must_use = "it stays locked unless it is put"]
+pub(crate) struct Found {
+    looked: Looked,
+    access: Access,
+}
+
+impl Found {
+    /// Unlocks the handle and puts it. May sleep.
+    pub(crate) fn put(self) {
+        // SAFETY: The lock is this value's (type invariant), which ends here.
+        unsafe { self.looked.unlock(self.access) };
+    }
+}
+
+impl Deref for Found {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        &self.looked
+    }
+}
+
 impl Answer for Found {
     type C = *mut bindings::ib_uobject;
 
     fn answer(self) -> Self::C {
-        let Self { handle, file } = self;
+        let Looked { handle, file } = self.looked;
         if let Some(file) = file {
             file.keep();
         }
@@ -284,16 +360,66 @@ impl AnswerOk for Found {
     }
 }
 
+/// A handle that C puts; it is locked as the [`PutAccess`] of the same call says.
+pub(crate) struct PutHandle<'a>(Looked, PhantomData<&'a ()>);
+
+/// For what the [`PutHandle`] of the same call is locked.
+pub(crate) struct PutAccess<'a>(Access, PhantomData<&'a ()>);
+
 rdma::argument! {
-    /// `uverbs_types.h`: a handle that a lookup has returned, which the caller gives up. Of a file's
-    /// handle, `object` is that file until the object is destroyed, which a lookup prevents.
-    impl Found = |handle: HandleRef| {
-        let file = match super::classes::class(handle.uapi_object()) {
-            Some(Class::File) => FileRef::of_object(&handle),
-            Some(Class::Numbered) | None => None,
-        };
-        Found { handle, file }
-    };
+    /// `uverbs_types.h`: `rdma_lookup_put_uobject` gets what a lookup has returned.
+    impl<'a> PutHandle<'a> = |handle: Looked| PutHandle(handle, PhantomData);
+    /// `uverbs_types.h`: the mode of that lookup.
+    impl<'a> PutAccess<'a> = |access: Access| PutAccess(access, PhantomData);
+}
+
+impl<'a> PutHandle<'a> {
+    /// The handle, with its lock.
+    pub(crate) fn with(self, access: PutAccess<'a>) -> Found {
+        // INVARIANT: Both are arguments of one call, so the lookup has locked the handle so.
+        Found {
+            looked: self.0,
+            access: access.0,
+        }
+    }
+}
+
+/// A handle that is locked exclusively. Dropping this leaves it locked.
+///
+/// # Invariants
+///
+/// The lock of `0` is this value's.
+#[must_use = "the handle stays locked"]
+pub(crate) struct Exclusive<'a>(&'a Uobject);
+
+rdma::argument! {
+    /// `uverbs_types.h`: `rdma_assign_uobject` gets a handle that the caller has locked exclusively,
+    /// and that it puts as one that was destroyed.
+    impl<'a> Exclusive<'a> = |handle: &'a Uobject| Exclusive(handle);
+}
+
+impl<'a> Exclusive<'a> {
+    /// Locks a handle. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`.
+    pub(crate) fn lock(handle: &'a Uobject) -> Result<Self> {
+        handle.try_lock(Access::Write)?;
+        // INVARIANT: Just locked.
+        Ok(Self(handle))
+    }
+
+    /// The handle.
+    pub(crate) fn handle(&self) -> &'a Uobject {
+        self.0
+    }
+
+    /// Unlocks the handle. Any context.
+    pub(crate) fn unlock(self) {
+        // SAFETY: The lock is this value's (type invariant), which ends here.
+        unsafe { self.0.unlock_any() };
+    }
 }
 
 /// A handle of a file that is released: the reference of the file, and the use of the open file that
@@ -314,13 +440,26 @@ rdma::argument! {
     };
 }
 
-/// A handle at the end of a method, in the state that the [`AttrAccess`] of the same call says. Null
+/// A handle at the end of a method, in the state that the [`EndAccess`] of the same call says. Null
 /// if there is none.
-pub(crate) struct Ending(Option<NonNull<bindings::ib_uobject>>);
+pub(crate) struct Ending<'a>(Option<NonNull<bindings::ib_uobject>>, PhantomData<&'a ()>);
+
+/// What a method has done with the handle in the [`Ending`] of the same call.
+pub(crate) struct EndAccess<'a>(AttrAccess, PhantomData<&'a ()>);
 
 rdma::argument! {
     /// See [`Ending`].
-    impl Ending = |handle: Option<NonNull<bindings::ib_uobject>>| Ending(handle);
+    impl<'a> Ending<'a>
+        = |handle: Option<NonNull<bindings::ib_uobject>>| Ending(handle, PhantomData);
+    /// See [`EndAccess`].
+    impl<'a> EndAccess<'a> = |access: AttrAccess| EndAccess(access, PhantomData);
+}
+
+impl EndAccess<'_> {
+    /// The access.
+    pub(crate) fn get(&self) -> AttrAccess {
+        self.0
+    }
 }
 
 /// What [`Ending`] is.
@@ -328,23 +467,27 @@ pub(crate) enum Ended {
     /// A handle that was created.
     Created(Creating),
     /// A handle that was looked up.
-    Used(Found, Access),
+    Used(Found),
     /// None.
     Nothing,
 }
 
-impl Ending {
-    /// The handle; `access` must be an argument of the same call.
-    pub(crate) fn with(self, access: AttrAccess) -> Ended {
+impl<'a> Ending<'a> {
+    /// The handle.
+    pub(crate) fn with(self, access: EndAccess<'a>) -> Ended {
         let Some(handle) = self.0 else {
             return Ended::Nothing;
         };
-        // SAFETY: `argument!`'s row: the handle is in the state that `access` says, which the
-        // method gives up.
+        // SAFETY: Both are arguments of one call, so the handle is in the state that `access` says
+        // (`argument!`'s row), which the method gives up.
+        // INVARIANT: A lookup has locked the handle so.
         unsafe {
-            match access {
+            match access.0 {
                 AttrAccess::New => Ended::Created(Creating::from_c(handle.as_ptr())),
-                AttrAccess::Of(access) => Ended::Used(Found::from_c(handle.as_ptr()), access),
+                AttrAccess::Of(access) => Ended::Used(Found {
+                    looked: Looked::from_c(handle.as_ptr()),
+                    access,
+                }),
                 AttrAccess::Unknown => Ended::Nothing,
             }
         }

@@ -6,8 +6,8 @@
 
 use kernel::error::Error;
 use kernel::prelude::*;
-use rdma::net::Net;
 use rdma::net::NetDevice;
+use rdma::net::NewNet;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
 use rdma::net::PernetSlot;
@@ -26,7 +26,7 @@ rdma::static_slot!(impl for Data: PernetSlot);
 impl PernetData for Data {
     type Dropped = Order;
 
-    fn new(_net: &Net) -> impl PinInit<Self, Error> {
+    fn new(_net: &NewNet) -> impl PinInit<Self, Error> {
         Ok::<_, Error>(Data(0))
     }
 }

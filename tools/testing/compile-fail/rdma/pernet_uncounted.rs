@@ -10,6 +10,7 @@ use rdma::net::pernet::AfterDevices;
 #[cfg(not(wrong))]
 use rdma::net::CountedNet;
 use rdma::net::Net;
+use rdma::net::NewNet;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
 use rdma::net::PernetSlot;
@@ -22,7 +23,7 @@ rdma::static_slot!(impl for Data: PernetSlot);
 impl PernetData for Data {
     type Dropped = AfterDevices;
 
-    fn new(_net: &Net) -> impl PinInit<Self, Error> {
+    fn new(_net: &NewNet) -> impl PinInit<Self, Error> {
         Ok::<_, Error>(Data(0))
     }
 }

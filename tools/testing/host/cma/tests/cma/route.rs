@@ -8,9 +8,9 @@ use crate::v6;
 use rdma_cma_engines::proto::addr::Address;
 use rdma_cma_engines::proto::addr::V6;
 use rdma_cma_engines::proto::route;
-use rdma_cma_engines::proto::route::From;
 use rdma_cma_engines::proto::route::GidType;
 use rdma_cma_engines::proto::route::Network;
+use rdma_cma_engines::proto::route::PathRequest;
 use rdma_cma_engines::proto::route::Use;
 
 #[test]
@@ -135,7 +135,7 @@ fn priorities() {
 #[test]
 fn paths() {
     let (source, destination) = (v4(10, 0, 0, 1, 1000), v4(10, 0, 0, 2, 2000));
-    let from = From {
+    let from = PathRequest {
         source: &source,
         destination: &destination,
         tos: 0x20,
@@ -152,7 +152,7 @@ fn paths() {
     assert_eq!((path.hop_limit, path.traffic_class, path.sl), (64, 0x20, 3));
     assert_eq!((path.mtu, path.life_time), (3, 16));
     let life = |ack_timeout| {
-        route::path(&From {
+        route::path(&PathRequest {
             ack_timeout,
             ..from
         })
@@ -162,11 +162,11 @@ fn paths() {
     assert_eq!(life(Some(0)), 16);
     assert_eq!(life(Some(1)), 0);
     assert_eq!(life(Some(255)), 254);
-    let v1 = route::path(&From { udp: false, ..from }).unwrap();
+    let v1 = route::path(&PathRequest { udp: false, ..from }).unwrap();
     assert_eq!(v1.flow_label, 0);
-    assert_eq!(route::path(&From { mtu: 300, ..from }), None);
+    assert_eq!(route::path(&PathRequest { mtu: 300, ..from }), None);
     let gid = ib(3, 0, 0);
-    let other = route::path(&From {
+    let other = route::path(&PathRequest {
         source: &gid,
         destination: &gid,
         ..from

@@ -3,33 +3,37 @@
 //! Use counts of registered devices and clients: a reference count, and a completion that signals
 //! zero.
 //!
-//! Both are fields of C structures, as inline functions of consumers change the counts, too. Any
-//! context except where noted. The rule is in section 4 of `core_locking.md`.
+//! Both are fields of C structures, as inline functions of consumers change the counts, too. A use
+//! is owned by a [`Registered`] or by a [`ClientUse`](crate::edge::client::ClientUse), which gives
+//! it back when it is dropped. Any context except where noted. The rule is in section 4 of
+//! `core_locking.md`.
 
-use kernel::ffi::c_int;
-use kernel::sync::atomic::Relaxed;
-use kernel::sync::Refcount;
+use rdma::sync::CRefcount;
 use rdma::sync::Completion;
-use rdma::sync::IncNotZero;
 
 use super::Registered;
 
 /// A use count and its completion.
 #[derive(Clone, Copy)]
 pub(crate) struct Uses<'a> {
-    count: &'a Refcount,
+    count: &'a CRefcount,
     zero: &'a Completion,
 }
 
 impl<'a> Uses<'a> {
     /// Makes a use count from the fields of an object.
-    pub(crate) fn new(count: &'a Refcount, zero: &'a Completion) -> Self {
+    pub(crate) fn new(count: &'a CRefcount, zero: &'a Completion) -> Self {
         Self { count, zero }
     }
 
-    /// Sets the initial number of uses. There must be none before.
-    pub(crate) fn open(self, uses: c_int) {
-        self.count.set(uses);
+    /// Sets the count to one use.
+    ///
+    /// # Safety
+    ///
+    /// There is no use. The caller owns the new one.
+    pub(crate) unsafe fn open(self) {
+        // SAFETY: This function's contract.
+        unsafe { self.count.init(1) };
     }
 
     /// Adds a use unless the count is zero. Returns whether it did.
@@ -38,25 +42,25 @@ impl<'a> Uses<'a> {
         self.count.inc_not_zero()
     }
 
-    /// Adds a use. The caller must have one.
-    pub(crate) fn get(self) {
-        self.count.inc();
-    }
-
     /// Drops a use. The last one wakes the waiting thread. The object may be freed after this.
-    pub(crate) fn put(self) {
-        if self.count.dec_and_test() {
+    ///
+    /// # Safety
+    ///
+    /// The caller owns a use, which it gives up.
+    pub(crate) unsafe fn put(self) {
+        // SAFETY: This function's contract.
+        if unsafe { self.count.put() } {
             self.zero.complete();
         }
     }
 
     /// Returns whether there are no uses.
     pub(crate) fn none(self) -> bool {
-        self.count.as_atomic().load(Relaxed) == 0
+        self.count.is_zero()
     }
 
-    /// Waits for the last [`put`](Self::put). Must be called by one thread, once for each
-    /// [`open`](Self::open). May sleep.
+    /// Waits until the last use is dropped. Must be called by one thread, once for each time that
+    /// the count was opened. May sleep.
     pub(crate) fn wait(self) {
         self.zero.wait();
     }
