@@ -125,7 +125,7 @@ pub(crate) struct State {
     /// The send that the state waits for.
     send: Option<(SendId, Arc<Sent<Ending>>)>,
     /// Private data for messages that are sent again.
-    kept: KVec<u8>,
+    kept: Option<KVec<u8>>,
     events: KVec<Queued>,
     item: Item,
     /// The handler runs.
@@ -237,14 +237,16 @@ impl Conn {
         (handler, context): (Handler, *mut c_void),
     ) -> Result<Arc<Self>> {
         let local = number ^ cm.scramble;
-        let state = State {
+        let events = KVec::with_capacity(SPARE + 1, GFP_KERNEL)?;
+        // Made in its place, as it is large.
+        let state = init!(State {
             engine: Engine::new(CommId(local)).with_early_repeats(cm.early_repeats),
             way: None,
             old: [None, None],
             transport: Transport::Rc,
             send: None,
-            kept: KVec::new(),
-            events: KVec::with_capacity(SPARE + 1, GFP_KERNEL)?,
+            kept: None,
+            events,
             item: Item::default(),
             running: false,
             waited: false,
@@ -253,7 +255,7 @@ impl Conn {
             holds: [0; 2],
             phase: false,
             leaving: false,
-        };
+        });
         Arc::pin_init(
             pin_init!(Self {
                 id: IbCmId::new(device, handler, context, local),
@@ -355,9 +357,10 @@ impl Conn {
         ] {
             if note.load(Relaxed) && note.xchg(false, Full) && !state.gone {
                 // The caller of `notify` has gone.
-                let _ = self.call_locked(state, &call, KVec::new());
+                let _ = self.call_locked(state, &call, None);
             }
         }
+        self.show(state);
     }
 
     /// Leaves a note for the consumer, in any context.
@@ -412,12 +415,14 @@ impl Conn {
     ///
     /// Those of the engine, and of sending.
     pub(crate) fn call(self: &Arc<Self>, call: &Call<'_, Ref>) -> Result {
-        let mut kept = KVec::new();
-        if let Call::Rtu { private } | Call::Drep { private } = call {
-            if !private.is_empty() {
+        let kept = match call {
+            Call::Rtu { private } | Call::Drep { private } if !private.is_empty() => {
+                let mut kept = KVec::new();
                 kept.extend_from_slice(private, GFP_KERNEL)?;
+                Some(kept)
             }
-        }
+            _ => None,
+        };
         self.change(|state| self.call_locked(state, call, kept))
     }
 
@@ -425,7 +430,7 @@ impl Conn {
         self: &Arc<Self>,
         state: &mut State,
         call: &Call<'_, Ref>,
-        kept: KVec<u8>,
+        kept: Option<KVec<u8>>,
     ) -> Result {
         let mut sent = None;
         let mut done = state.engine.call(call, self.cm.now(), |posting| {
@@ -473,7 +478,7 @@ impl Conn {
         state: &mut State,
         actions: &mut Actions<Ref>,
         from: Option<(&Port, &Received<'_>)>,
-        private: KVec<u8>,
+        private: Option<KVec<u8>>,
     ) -> Option<Event> {
         let Actions {
             cancel,
@@ -507,7 +512,7 @@ impl Conn {
         }
         match keep {
             Some(Keep::Private) => state.kept = private,
-            Some(Keep::Nothing) => state.kept = KVec::new(),
+            Some(Keep::Nothing) => state.kept = None,
             None => {}
         }
         if let Some((id, way)) = again {
@@ -518,7 +523,9 @@ impl Conn {
             }
         }
         if let Some(send) = send {
-            let message = send.answer.message(&state.kept);
+            let message = send
+                .answer
+                .message(state.kept.as_deref().unwrap_or_default());
             match &send.to {
                 To::Route(way) => {
                     if let Body::Rej(rej) = &message.body {
@@ -609,7 +616,7 @@ impl Conn {
         if actions.event.is_none() && actions.send.is_none() && actions.duplicate.is_none() {
             self.ignored(state, message);
         }
-        match self.act(state, &mut actions, Some((port, received)), KVec::new()) {
+        match self.act(state, &mut actions, Some((port, received)), None) {
             Some(event) => Some((entered, event)),
             None => {
                 entered.leave();
@@ -673,7 +680,7 @@ impl Conn {
             trace::message(OfMessage::SendErr, name, status);
         }
         let mut actions = state.engine.send_ended(id, end, self.cm.now());
-        let event = self.act(state, &mut actions, None, KVec::new());
+        let event = self.act(state, &mut actions, None, None);
         self.queue(state, event, None, None);
         entered.leave();
     }
@@ -685,8 +692,9 @@ impl Conn {
         let now = self.cm.now();
         if deadline <= now {
             let mut actions = state.engine.timer(now);
-            let event = self.act(state, &mut actions, None, KVec::new());
+            let event = self.act(state, &mut actions, None, None);
             self.queue(state, event, None, None);
+            self.show(state);
         }
     }
 
@@ -747,7 +755,7 @@ impl Conn {
         let service = self.service(&state);
         let mut actions = state.engine.destroy(why);
         // Nobody is told any more.
-        let _: Option<Event> = self.act(&mut state, &mut actions, None, KVec::new());
+        let _: Option<Event> = self.act(&mut state, &mut actions, None, None);
         state.gone = true;
         self.show(&state);
         if let Some(service) = service {

@@ -80,12 +80,15 @@ module! {
 /// The first service ID that is assigned.
 const FIRST_SERVICE: u64 = proto::ids::ServiceId::ASSIGN.0;
 
+/// IDs that messages find without a walk of the table.
+const FRONT: usize = 256;
+
 /// State of the module that connections refer to.
 #[pin_data]
 pub(crate) struct Cm {
     /// IDs that receive messages, by their number.
     #[pin]
-    pub(crate) conns: Table<Conn>,
+    pub(crate) conns: Table<Conn, FRONT>,
     #[pin]
     pub(crate) ids: Index<IdKey>,
     #[pin]
@@ -140,7 +143,7 @@ impl Cm {
     /// # Errors
     ///
     /// `EBUSY` if all are in use; `ENOMEM`.
-    pub(crate) fn number(&self) -> Result<Slot<'_, Conn>> {
+    pub(crate) fn number(&self) -> Result<Slot<'_, Conn, FRONT>> {
         let slot = self.conns.reserve(0..=u32::MAX, GFP_KERNEL)?;
         if slot.id() == self.scramble {
             // Reserved meanwhile, so the next one differs.

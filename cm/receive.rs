@@ -28,6 +28,7 @@ use crate::proto::counters::Count;
 use crate::proto::counters::Group;
 use crate::proto::ids::Gid;
 use crate::proto::path as paths;
+use crate::proto::path::PathRecord;
 use crate::proto::tables;
 use crate::proto::tables::Claim;
 use crate::proto::tables::Lookup;
@@ -248,6 +249,16 @@ fn bth_pkey(device: &DeviceRef, port: &Port, mad: &Received<'_>) -> u16 {
 /// The paths of a REQ, primary and alternate.
 type Paths = (Along<Ref>, Option<Along<Ref>>);
 
+/// Whether a path is the route back to the sender of a message, which was looked up by IP: true of
+/// RoCE v2, where a REQ usually comes from whom it is about. Then it is not looked up once more.
+fn leads_back(path: &PathRecord, back: &Route) -> bool {
+    back.gid().is_some_and(|gid| {
+        gid.gid_type() == bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP
+            && gid.gid() == path.sgid.0
+            && back.dgid() == path.dgid.0
+    })
+}
+
 /// Makes the paths of a REQ, and their records. May sleep.
 ///
 /// # Errors
@@ -264,11 +275,16 @@ fn req_paths(
     let roce = back.is_roce();
     let opa = path::is_opa(device, port.number);
     let (primary, alternate) = paths::from_req(req, source, opa, roce);
-    let kind = |dmac| {
+    let kind = |dmac, resolved| {
         let gid_type = back.gid().map(GidAttr::gid_type)?;
-        roce.then_some(Roce { gid_type, dmac })
+        roce.then_some(Roce {
+            gid_type,
+            dmac,
+            resolved,
+        })
     };
-    let mut first = path::to_c(&primary, kind(back.dmac().unwrap_or_default()));
+    let dmac = back.dmac().unwrap_or_default();
+    let mut first = path::to_c(&primary, kind(dmac, leads_back(&primary, back)));
     first.set_hop_limit(back.hop_limit());
     let data_lid = if back.kind() == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB {
         paths::data_lid(req, source)
@@ -285,7 +301,7 @@ fn req_paths(
     if let Some(gid) = source.gid {
         way.peer = gid;
     }
-    let mut second = alternate.map(|record| path::to_c(&record, kind([0; 6])));
+    let mut second = alternate.map(|record| path::to_c(&record, kind([0; 6], false)));
     let other = match &mut second {
         Some(record) => match along(port, device, record, None, 0) {
             Ok(way) => Some(way),

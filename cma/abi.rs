@@ -23,6 +23,7 @@ use crate::edge::errno;
 use crate::edge::id::Given;
 use crate::edge::id::Handler;
 use crate::edge::id::Id;
+use crate::edge::id::Kind;
 use crate::edge::id::Locked;
 use crate::edge::id::Make;
 use crate::edge::iw;
@@ -53,7 +54,8 @@ fn create_kernel(
     qp_type: u32,
     caller: Option<&'static CStr>,
 ) -> Result<Given> {
-    Make::create(handler, context, net.0, port_space, qp_type, caller)
+    let made_by = (Kind::Plain, caller);
+    Make::create(handler, context, net.0, port_space, qp_type, made_by)
 }
 
 fn create_user(
@@ -63,7 +65,8 @@ fn create_user(
     qp_type: u32,
 ) -> Result<Given> {
     let net = CountedNet::current().ok_or(EINVAL)?;
-    Make::create(handler, context, net, port_space, qp_type, None)
+    let made_by = (Kind::Program, None);
+    Make::create(handler, context, net, port_space, qp_type, made_by)
 }
 
 fn destroy(id: &Id) {

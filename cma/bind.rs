@@ -267,7 +267,7 @@ fn is_at(id: &Arc<Id>, gid: [u8; 16]) -> Result {
     let State::AddrQuery(ticket) = id.look(|inner| inner.life.state()) else {
         return Err(EINVAL);
     };
-    Id::queue(id, Cause::Addr(ticket, true), Status::Ok);
+    deliver::result(id, Cause::Addr(ticket, true), Status::Ok);
     Ok(())
 }
 

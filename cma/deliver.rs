@@ -6,13 +6,14 @@ use crate::device;
 use crate::edge::event::Event;
 use crate::edge::id::HandlerGuard;
 use crate::edge::id::Id;
+use crate::edge::id::Kind;
 use crate::edge::trace;
 use crate::edge::trace::Step;
 use crate::listen;
 use crate::mcast;
 use crate::news;
 use crate::ports;
-use crate::proto::event::Kind;
+use crate::proto::event::Kind as Told;
 use crate::proto::event::Status;
 use crate::proto::state::After;
 use crate::proto::state::Answer;
@@ -77,6 +78,32 @@ pub(crate) fn deliver<'a>(
     }
 }
 
+/// Delivers the result of a call that is known when the call returns. A program's ID is told at once:
+/// `rdma_ucm` queues what it is told, and its calls hold no lock that its handler takes. Modules are told
+/// by the work item. May sleep; without locks.
+pub(crate) fn result(id: &Arc<Id>, cause: Cause, status: Status) {
+    match id.kind {
+        Kind::Program => {
+            let _stays = tell(id, cause, status);
+        }
+        Kind::Plain | Kind::Request | Kind::Internal(_) => Id::queue(id, cause, status),
+    }
+}
+
+/// Delivers an event without data. May sleep; without locks. Returns whether the ID stays.
+fn tell(id: &Arc<Id>, cause: Cause, status: Status) -> bool {
+    match deliver(id, id.lock(), cause, &mut Event::new(), status) {
+        Delivered::Kept(guard) => {
+            drop(guard);
+            true
+        }
+        Delivered::Ended(_, end) => {
+            end.finish(id);
+            false
+        }
+    }
+}
+
 /// Delivers the events of the work item.
 pub(crate) fn queued(id: &Arc<Id>) {
     mcast::tell(id);
@@ -85,15 +112,14 @@ pub(crate) fn queued(id: &Arc<Id>) {
         queued,
         id.moved
             .xchg(false, Relaxed)
-            .then_some((Cause::Around(Kind::AddrChange), Status::Ok)),
+            .then_some((Cause::Around(Told::AddrChange), Status::Ok)),
         id.lost
             .xchg(false, Relaxed)
-            .then_some((Cause::Around(Kind::Unreachable), Status::TimedOut)),
+            .then_some((Cause::Around(Told::Unreachable), Status::TimedOut)),
     ];
     for (cause, status) in news.into_iter().flatten() {
-        match deliver(id, id.lock(), cause, &mut Event::new(), status) {
-            Delivered::Kept(guard) => drop(guard),
-            Delivered::Ended(_, end) => return end.finish(id),
+        if !tell(id, cause, status) {
+            return;
         }
     }
 }

@@ -276,7 +276,7 @@ impl CmaDevice {
             let Some(id) = next else { break };
             match &id.kind {
                 Kind::Internal(listener) => listen::remove_child(listener, &id),
-                Kind::Plain | Kind::Request => deliver::removal(&id),
+                Kind::Plain | Kind::Program | Kind::Request => deliver::removal(&id),
             }
         }
     }

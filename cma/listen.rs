@@ -85,7 +85,7 @@ fn everywhere(id: &Arc<Id>) -> Result {
 pub(crate) fn is_open(listener: &Id) -> bool {
     match &listener.kind {
         Kind::Internal(parent) => parent.with(|inner| inner.open),
-        Kind::Plain | Kind::Request => true,
+        Kind::Plain | Kind::Program | Kind::Request => true,
     }
 }
 

@@ -201,7 +201,7 @@ fn find_ip(request: &Request<'_>, header: Header, number: u16) -> Result<Ip> {
 fn consumers(listener: &Arc<Id>) -> &Arc<Id> {
     match &listener.kind {
         Kind::Internal(parent) => parent,
-        Kind::Plain | Kind::Request => listener,
+        Kind::Plain | Kind::Program | Kind::Request => listener,
     }
 }
 

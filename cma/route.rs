@@ -3,6 +3,8 @@
 //! Paths to resolved destinations. On InfiniBand the subnet administrator is asked; RoCE makes them
 //! locally; iWARP needs none. Service records, which stand for a destination, too.
 
+use crate::deliver;
+use crate::device::Attached;
 use crate::edge::core::caps;
 use crate::edge::core::gid_types;
 use crate::edge::core::roce_path;
@@ -63,7 +65,7 @@ fn try_resolve(id: &Arc<Id>, ticket: Ticket, timeout_ms: usize) -> Result {
     } else if !caps.iwarp() {
         return Err(enosys());
     }
-    Id::queue(id, Cause::Route(ticket, true), Status::Ok);
+    deliver::result(id, Cause::Route(ticket, true), Status::Ok);
     Ok(())
 }
 
@@ -207,7 +209,7 @@ fn resolve_roce(id: &Arc<Id>) -> Result {
         udp: attached.caps.roce_udp(),
     })
     .ok_or(EINVAL)?;
-    set_path(id, roce_path(&path))?;
+    set_path(id, &attached, roce_path(&path))?;
     news::add(id)
 }
 
@@ -220,11 +222,9 @@ fn bound_device(id: &Id) -> Result<ARef<NetDevice>> {
 }
 
 /// Makes a path that of an ID; on RoCE, with the resolved MAC address.
-fn set_path(id: &Id, mut path: bindings::sa_path_rec) -> Result {
-    let attached = id.attached().ok_or(EINVAL)?;
-    let view = attached.device.view();
+fn set_path(id: &Id, attached: &Attached, mut path: bindings::sa_path_rec) -> Result {
     if attached.caps.roce() {
-        let _dev = bound_device(id)?;
+        let view = attached.device.view();
         let gid_type = route::gid_type(
             Network::from_raw(id.words().network()),
             gid_types(view, attached.port),
@@ -243,9 +243,17 @@ fn set_path(id: &Id, mut path: bindings::sa_path_rec) -> Result {
 /// Takes a path that the consumer knows.
 pub(crate) fn set(id: &Id, path: bindings::sa_path_rec) -> Result {
     id.with(|inner| inner.life.set_path()).map_err(errno)?;
-    let result = set_path(id, path);
+    let result = try_set(id, path);
     if result.is_err() {
         id.with(|inner| inner.life.set_path_failed());
     }
     result
+}
+
+fn try_set(id: &Id, path: bindings::sa_path_rec) -> Result {
+    let attached = id.attached().ok_or(EINVAL)?;
+    if attached.caps.roce() {
+        let _dev = bound_device(id)?;
+    }
+    set_path(id, &attached, path)
 }

@@ -34,7 +34,6 @@ impl Conn {
         }
         self.read_notes(state);
         self.expire(state);
-        self.show(state);
         if state.events.is_empty() {
             self.schedule(state);
             return None;

@@ -35,6 +35,8 @@ pub(crate) struct Roce {
     pub(crate) gid_type: u32,
     /// The destination's MAC address; zero if it is not known.
     pub(crate) dmac: [u8; 6],
+    /// The destination is known to be reached over the device of the local GID.
+    pub(crate) resolved: bool,
 }
 
 /// Makes a path record of C.
@@ -57,7 +59,12 @@ pub(crate) fn to_c(path: &PathRecord, roce: Option<Roce>) -> Path {
         packet_life_time: path.life_time,
         ..Default::default()
     };
-    if let Some(Roce { gid_type, dmac }) = roce {
+    if let Some(Roce {
+        gid_type,
+        dmac,
+        resolved,
+    }) = roce
+    {
         rec.rec_type = if gid_type == bindings::ib_gid_type_IB_GID_TYPE_ROCE {
             bindings::sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V1
         } else {
@@ -65,7 +72,7 @@ pub(crate) fn to_c(path: &PathRecord, roce: Option<Roce>) -> Path {
         };
         rec.__bindgen_anon_1 = bindings::sa_path_rec__bindgen_ty_1 {
             roce: ManuallyDrop::new(bindings::sa_path_rec_roce {
-                route_resolved: false,
+                route_resolved: resolved,
                 dmac,
             }),
         };

@@ -114,8 +114,10 @@ impl Consumer {
 
 /// Why an ID exists.
 pub(crate) enum Kind {
-    /// A consumer made it.
+    /// A module made it.
     Plain,
+    /// A program made it, by `rdma_ucm`.
+    Program,
     /// For a peer's request.
     Request,
     /// Listens on one device for the listener here, which has no address.
@@ -257,7 +259,7 @@ impl Id {
         qp_type: u32,
     ) -> Result<Arc<Self>> {
         let life = match &kind {
-            Kind::Plain => Life::new(),
+            Kind::Plain | Kind::Program => Life::new(),
             Kind::Request => Life::passive(),
             Kind::Internal(_) => Life::internal(),
         };
@@ -272,7 +274,8 @@ impl Id {
         // CAST: 24 bits remain.
         // SAFETY: The function has no preconditions.
         let seq_num = unsafe { bindings::get_random_u32() } & 0x00ff_ffff;
-        let inner = Inner {
+        // Made in its place, as it is large.
+        let inner = init!(Inner {
             life,
             options: Options::default(),
             source: Family::V4.unspecified(),
@@ -296,7 +299,7 @@ impl Id {
             paths: KVec::new(),
             one_way: [None, None],
             service_recs: KVec::new(),
-        };
+        });
         let state = life.state().raw();
         Arc::pin_init(
             pin_init!(Self {
@@ -732,12 +735,12 @@ impl Make {
         net: ARef<CountedNet>,
         port_space: u32,
         qp_type: u32,
-        caller: Option<&CStr>,
+        (kind, caller): (Kind, Option<&CStr>),
     ) -> Result<Given> {
         let context = context.as_ptr().cast_mut();
         // SAFETY: The consumer's handler may be called with its IDs (`rdma_cm.h`).
         let consumer = unsafe { Consumer::new(handler.0, context) };
-        let id = Id::new(net, consumer, Kind::Plain, port_space, qp_type)?;
+        let id = Id::new(net, consumer, kind, port_space, qp_type)?;
         let name = caller.map_or(ptr::null(), |name| name.as_char_ptr());
         // SAFETY: The entry is initialised. Names of modules stay as long as the module's IDs.
         unsafe { private::rdma_restrack_set_name(&raw mut (*id.c()).res, name) };

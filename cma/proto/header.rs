@@ -115,24 +115,23 @@ impl Header {
     /// The bytes of the header.
     pub fn to_bytes(self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
-        let (version, from, to) = match &self.pair {
+        let (version, source, destination) = match self.pair {
             Pair::V4 {
                 source,
                 destination,
-            } => (4, &source[..], &destination[..]),
+            } => (4, padded(source), padded(destination)),
             Pair::V6 {
                 source,
                 destination,
-            } => (6, &source[..], &destination[..]),
+            } => (6, source, destination),
         };
-        let port = self.port.to_be_bytes();
-        let start = [VERSION, version << 4].into_iter().chain(port);
-        let addrs = [from, to].into_iter().flat_map(|addr| {
-            let pad = 16usize.saturating_sub(addr.len());
-            core::iter::repeat_n(0, pad).chain(addr.iter().copied())
-        });
-        for (to, from) in bytes.iter_mut().zip(start.chain(addrs)) {
-            *to = from;
+        let [high, low] = self.port.to_be_bytes();
+        if let Some((start, addrs)) = bytes.split_first_chunk_mut() {
+            *start = [VERSION, version << 4, high, low];
+            if let Some((from, to)) = addrs.split_first_chunk_mut() {
+                *from = source;
+                copy(to, &destination);
+            }
         }
         bytes
     }
@@ -168,20 +167,30 @@ impl Header {
     }
 }
 
+/// An address of IPv4 in the place of one of IPv6.
+const fn padded([a, b, c, d]: [u8; 4]) -> [u8; 16] {
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d]
+}
+
+/// Copies as much as fits.
+fn copy(to: &mut [u8], from: &[u8]) {
+    let len = to.len().min(from.len());
+    if let (Some(to), Some(from)) = (to.get_mut(..len), from.get(..len)) {
+        to.copy_from_slice(from);
+    }
+}
+
 /// Writes the private data of a request from `source` to `destination`: the header, then the
 /// consumer's data as far as it fits.
 ///
 /// The first byte is the version of the protocol for `AF_IB`, too, where it is the consumer's: the
 /// C module writes it, and refuses requests without it.
 pub fn write(buffer: &mut [u8], source: &Address, destination: &Address, data: &[u8]) {
-    let rest = buffer.iter_mut().skip(offset(source.family()));
-    for (to, from) in rest.zip(data) {
-        *to = *from;
+    if let Some(rest) = buffer.get_mut(offset(source.family())..) {
+        copy(rest, data);
     }
     if let Some(header) = Header::of(source, destination) {
-        for (to, from) in buffer.iter_mut().zip(header.to_bytes()) {
-            *to = from;
-        }
+        copy(buffer, &header.to_bytes());
     }
     if let Some(version) = buffer.first_mut() {
         *version = VERSION;
