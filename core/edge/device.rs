@@ -7,6 +7,7 @@
 //! driver's device, and the types of the other arguments guarantee that they are valid. So a method
 //! is safe to call from every context that its comment in the header allows.
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
@@ -129,11 +130,14 @@ impl Device {
     /// Returns the node description, written by the driver or by a user. A concurrent change may
     /// tear it.
     pub(crate) fn node_desc(&self) -> [u8; 64] {
-        // SAFETY: The field is an array of that size. Concurrent changes are tolerated.
+        const {
+            assert!(offset_of!(bindings::ib_device, node_desc) % align_of::<u64>() == 0);
+        }
+        // SAFETY: The field is an array of that size, and aligned (see above). It is read by words;
+        // concurrent changes are tolerated.
         unsafe {
-            (&raw const (*self.as_raw()).node_desc)
-                .cast::<[u8; 64]>()
-                .read_volatile()
+            let words = (&raw const (*self.as_raw()).node_desc).cast::<[u64; 8]>();
+            core::mem::transmute::<[u64; 8], [u8; 64]>(words.read_volatile())
         }
     }
 }

@@ -165,6 +165,8 @@ impl Marks {
 }
 
 /// Removes the marks that `mark` covers, and closes the gaps.
+// Not inline: one function has it twice, for events that are about a whole device.
+#[inline(never)]
 fn drop_covered(marks: &mut [Option<Mark>; MARKS], mark: &Mark) {
     let mut kept = [None; MARKS];
     let stay = marks.iter().flatten().filter(|there| !mark.covers(there));

@@ -430,8 +430,15 @@ struct Bits<'b> {
 impl Bits<'_> {
     /// Appends the low `bits` bits of a value, 1 to 32.
     fn put(&mut self, bits: u32, value: impl Into<u32>) -> Option<()> {
+        self.append(bits, value.into())
+    }
+
+    /// Implements [`Self::put`].
+    // Not inline: it has a caller for each field of each header.
+    #[inline(never)]
+    fn append(&mut self, bits: u32, value: u32) -> Option<()> {
         let mask = u64::MAX.checked_shr(64_u32.checked_sub(bits)?)?;
-        self.partial = self.partial.checked_shl(bits)? | (u64::from(value.into()) & mask);
+        self.partial = self.partial.checked_shl(bits)? | (u64::from(value) & mask);
         let mut left = self.bits.checked_add(bits)?;
         while let Some(rest) = left.checked_sub(8) {
             left = rest;

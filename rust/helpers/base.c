@@ -21,11 +21,6 @@
 #include <linux/xarray.h>
 #include "helpers.h"
 
-#if defined(MODULE) && !defined(RDMA_HELPERS_INLINE)
-/* Tells a file of ours from the C module of the same name: modinfo -F rust_rdma. */
-MODULE_INFO(rust_rdma, RDMA_VERSION);
-#endif
-
 void rdma_helper_cond_resched(void)
 {
 	cond_resched();

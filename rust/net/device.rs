@@ -377,24 +377,14 @@ impl NetDevice {
 
     /// Returns the hardware address.
     pub fn hardware_addr(&self) -> HardwareAddr {
-        // SAFETY: The device is valid (type invariant). Its address has `MAX_ADDR_LEN` bytes, 32,
-        // and may change concurrently, which reads of bytes permit.
-        unsafe {
-            bindings::rdma_helper_netdev_addr(self.as_raw())
-                .cast::<HardwareAddr>()
-                .read_volatile()
-        }
+        // SAFETY: The device is valid (type invariant). Its address has `MAX_ADDR_LEN` bytes, 32.
+        unsafe { read_address(bindings::rdma_helper_netdev_addr(self.as_raw()).cast()) }
     }
 
     /// Returns the broadcast address of the link.
     pub fn broadcast_addr(&self) -> HardwareAddr {
-        // SAFETY: The device is valid (type invariant). The array has `MAX_ADDR_LEN` bytes, 32, and
-        // may change concurrently, which reads of bytes permit.
-        unsafe {
-            bindings::rdma_helper_netdev_broadcast(self.as_raw())
-                .cast::<HardwareAddr>()
-                .read_volatile()
-        }
+        // SAFETY: The device is valid (type invariant). The array has `MAX_ADDR_LEN` bytes, 32.
+        unsafe { read_address(bindings::rdma_helper_netdev_broadcast(self.as_raw()).cast()) }
     }
 
     /// Returns the `IFF_*` flags.
@@ -522,6 +512,23 @@ impl NetDevice {
     pub fn is_in(&self, net: &Net) -> bool {
         self.net(&rcu::read_lock()) == net
     }
+}
+
+/// Reads a hardware address by words: read one by one, its bytes are two instructions each in every
+/// caller.
+///
+/// # Safety
+///
+/// `at` must point to 32 bytes that are valid for reads. Others may change them meanwhile.
+#[inline(always)]
+unsafe fn read_address(at: *const u8) -> HardwareAddr {
+    /// Words with the alignment of bytes.
+    #[derive(Clone, Copy)]
+    #[repr(C, packed)]
+    struct Words([u64; 4]);
+
+    // SAFETY: The bytes are valid (contract of this function); any bytes are words of this alignment.
+    unsafe { core::mem::transmute::<Words, HardwareAddr>(at.cast::<Words>().read_volatile()) }
 }
 
 impl PartialEq for NetDevice {

@@ -28,7 +28,7 @@ stub() { # NAME TEXT: a program of that name, before all others in PATH
     chmod +x "$work/stubs/$1"
 }
 
-[ $# -gt 0 ] || set -- install log judge runner roots stock guest mutants lints uverbs
+[ $# -gt 0 ] || set -- install log judge runner roots stock guest mutants lints uverbs sizes
 for part; do
     [ -r "$here/harness/$part.sh" ] || die "there is no part $part of these tests" "name some of $(basename -s .sh -a "$here"/harness/*.sh | xargs)"
     # shellcheck disable=SC1090

@@ -155,13 +155,7 @@ impl Cursor for Pack<'_> {
                 return value;
             }
         }
-        parts(at, bits, |part| {
-            if let Some(byte) = bytes.get_mut(part.byte) {
-                // CAST: bits outside the mask are discarded. OVERFLOW: see `Part`.
-                let new = (value.wrapping_shr(part.down) as u8).wrapping_shl(part.up);
-                *byte = *byte & !part.mask | new & part.mask;
-            }
-        });
+        pack_parts(bytes, at, bits, value);
         value
     }
 
@@ -174,7 +168,22 @@ impl Cursor for Pack<'_> {
     }
 }
 
+/// Packs a field that is not whole bytes at a whole byte.
+// Not inline: it has a caller for each such field of each record.
+#[inline(never)]
+fn pack_parts(bytes: &mut [u8], at: &mut usize, bits: u32, value: u64) {
+    parts(at, bits, |part| {
+        if let Some(byte) = bytes.get_mut(part.byte) {
+            // CAST: bits outside the mask are discarded. OVERFLOW: see `Part`.
+            let new = (value.wrapping_shr(part.down) as u8).wrapping_shl(part.up);
+            *byte = *byte & !part.mask | new & part.mask;
+        }
+    });
+}
+
 impl Cursor for Unpack<'_> {
+    // Not inline: it has a caller for each field of each record.
+    #[inline(never)]
     fn bits(&mut self, bits: u32, _: u64) -> u64 {
         let mut value = 0;
         let Self { bytes, at } = self;
