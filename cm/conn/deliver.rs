@@ -34,6 +34,7 @@ impl Conn {
         }
         self.read_notes(state);
         self.expire(state);
+        state.item.looked();
         if state.events.is_empty() {
             self.schedule(state);
             return None;

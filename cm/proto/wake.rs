@@ -31,6 +31,8 @@ pub struct Item {
     /// Its timer may be pending. That it has fired is not known, as one that was set while a handler ran
     /// cannot be told from it.
     armed: bool,
+    /// What its timer was set to since the item last looked at the time.
+    at: Option<Instant>,
 }
 
 impl Item {
@@ -38,13 +40,25 @@ impl Item {
     pub fn wake(&mut self, has_events: bool, running: bool, deadline: Option<Instant>) -> Wake {
         match (has_events, deadline) {
             (true, _) if running => Wake::No,
-            (true, _) if mem::take(&mut self.armed) => Wake::Now,
+            (true, _) if mem::take(&mut self.armed) => {
+                self.at = None;
+                Wake::Now
+            }
             (true, _) => Wake::Queue,
+            // Its timer is pending, or has queued it: messages without end must not move it to the end
+            // of the queue.
+            (false, Some(at)) if self.at == Some(at) => Wake::No,
             (false, Some(at)) => {
                 self.armed = true;
+                self.at = Some(at);
                 Wake::At(at)
             }
             (false, None) => Wake::No,
         }
+    }
+
+    /// The item runs and has looked at the time: a deadline that is left needs the timer once more.
+    pub fn looked(&mut self) {
+        self.at = None;
     }
 }

@@ -45,6 +45,7 @@ impl Id {
             self.deadline = None;
             self.events += 1;
         }
+        self.item.looked();
         if self.events == 0 {
             return self.leave();
         }
@@ -94,6 +95,8 @@ fn no_event_waits_for_the_timer() {
                     id.leave();
                 }
                 3 if id.running => id.next(now),
+                // A message that is answered without an event.
+                4 => id.leave(),
                 _ => {}
             }
             id.tick(now);
@@ -107,4 +110,21 @@ fn no_event_waits_for_the_timer() {
     }
     // Handlers take their time, so that events wait for them.
     assert!(late > 10);
+}
+
+#[test]
+fn messages_without_end_do_not_move_the_item() {
+    let mut item = Item::default();
+    let at = Instant(50);
+    assert_eq!(item.wake(false, false, Some(at)), Wake::At(at));
+    for _ in 0..3 {
+        assert_eq!(item.wake(false, false, Some(at)), Wake::No);
+    }
+    // Another time is set, and so is the same one when the item has run too early.
+    assert_eq!(item.wake(false, false, Some(Instant(60))), Wake::At(Instant(60)));
+    item.looked();
+    assert_eq!(item.wake(false, false, Some(Instant(60))), Wake::At(Instant(60)));
+    // Once it was taken off its timer, it is set again.
+    assert_eq!(item.wake(true, false, Some(Instant(60))), Wake::Now);
+    assert_eq!(item.wake(false, false, Some(Instant(60))), Wake::At(Instant(60)));
 }
