@@ -10,6 +10,7 @@ pub use super::ah::AhAttr;
 pub use super::ah::AhMake;
 pub use super::ah::GidAttr;
 pub use super::qp_attr::QpAttr;
+pub use super::srq::SrqWhole;
 
 use super::chain::Chain;
 use super::chain::Linked;
@@ -26,7 +27,6 @@ use super::uverbs::UserPtr;
 use crate::bindings;
 use crate::edge::Alone;
 use crate::edge::FromC;
-use crate::edge::Init;
 use crate::edge::IntoC;
 use crate::edge::OfCall;
 use crate::edge::Passed;
@@ -642,59 +642,6 @@ macro_rules! zeroed {
 }
 
 zeroed!(AhAttr: rdma_ah_attr, CqMake: ib_cq_init_attr, QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr);
-
-/// [`SrqInit`], and the references that a queue of its type has, as requested.
-pub struct SrqWhole<'a> {
-    /// The other fields.
-    pub init: SrqInit<'a>,
-    /// What the consumer asks for.
-    pub asked: &'a SrqMake,
-}
-
-// SAFETY: `SrqInit` writes the `init` fields. Of the union, the members are written that the type of
-// the queue determines.
-unsafe impl Init<Srq> for SrqWhole<'_> {
-    unsafe fn fill(self, c: *mut bindings::ib_srq) {
-        let kind = self.init.srq_type;
-        let asked = self.asked.raw();
-        // SAFETY: The caller owns the memory exclusively (contract). The type of the queue
-        // determines the members in both unions.
-        unsafe {
-            self.init.fill(c);
-            if has_cq(kind) {
-                (*c).ext.cq = (*asked).ext.cq;
-            }
-            if kind == bindings::ib_srq_type_IB_SRQT_XRC {
-                (*(*c).ext.__bindgen_anon_1.xrc).xrcd = (*asked).ext.__bindgen_anon_1.xrc.xrcd;
-            }
-        }
-    }
-}
-
-/// Returns whether a shared receive queue of this type has its own completion queue.
-fn has_cq(kind: u32) -> bool {
-    matches!(
-        kind,
-        bindings::ib_srq_type_IB_SRQT_XRC | bindings::ib_srq_type_IB_SRQT_TM
-    )
-}
-
-impl Srq {
-    /// Returns whether the queue has its own completion queue.
-    pub fn has_cq(&self) -> bool {
-        has_cq(self.srq_type())
-    }
-
-    /// Returns its XRC domain, if it has one.
-    pub fn xrcd(&self) -> Option<&Xrcd> {
-        if self.srq_type() != bindings::ib_srq_type_IB_SRQT_XRC {
-            return None;
-        }
-        // SAFETY: Written before a reference exists; the type of the queue determines the member of
-        // the union.
-        unsafe { Option::from_c((*self.raw()).ext.__bindgen_anon_1.xrc.xrcd) }
-    }
-}
 
 impl Qp {
     /// Returns the shared queue pair of a handle; `self` if it is not a handle.
