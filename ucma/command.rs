@@ -140,10 +140,10 @@ fn copy(
     (op, len): (Op, usize),
     room: u16,
 ) -> Result {
-    let mut bytes = [0; LONGEST];
-    let bytes = bytes.get_mut(..len).ok_or(EINVAL)?;
-    read(call.from.wrapping_add(HEADER), bytes)?;
-    carry_out(file, call, (op, bytes), room)
+    let from = UserPtr::from_addr(call.from.wrapping_add(HEADER));
+    edge::copied::<LONGEST>(UserSlice::new(from, len), |bytes| {
+        carry_out(file, call, (op, bytes), room)
+    })
 }
 
 /// Carries out a command, given the bytes of its structure.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Functions of `ib_uverbs` that copy structures into the form that programs know.
+//! Copies of structures: those of programs, and by functions of `ib_uverbs` those that programs know.
 
 use crate::context::Context;
 use crate::proto::answer::PATH;
@@ -8,14 +8,31 @@ use crate::proto::command::QP_ATTR;
 use crate::proto::command::SERVICE;
 use crate::proto::event::VECTOR;
 use core::mem;
+use core::mem::MaybeUninit;
 use core::ptr;
 use kernel::prelude::*;
+use kernel::uaccess::UserSlice;
 use rdma::bindings;
 use rdma::cm::CmEvent;
 use rdma::cm::CmId;
 use rdma::cm::Locked;
 use rdma::edge::cm::Ud;
 use rdma::edge::View;
+
+/// Calls `f` with what a program has at an address. `N` is the room for it, on a stack, and is not
+/// cleared first. May sleep.
+///
+/// # Errors
+///
+/// `EFAULT`; `EINVAL` if there is no room; those of `f`.
+pub(crate) fn copied<const N: usize>(from: UserSlice, f: impl FnOnce(&[u8]) -> Result) -> Result {
+    let mut from = from.reader();
+    let mut room = [MaybeUninit::uninit(); N];
+    let room = room.get_mut(..from.len()).ok_or(EINVAL)?;
+    from.read_raw(room)?;
+    // SAFETY: `read_raw` has initialised all of it (its guarantee). The layouts are the same.
+    f(unsafe { &*(ptr::from_ref(room) as *const [u8]) })
+}
 
 /// Returns the address vector of an event.
 pub(crate) fn vector(event: &CmEvent<'_>, ud: &Ud) -> [u8; VECTOR] {

@@ -109,7 +109,7 @@ pub(crate) fn queue(context: &Arc<Context>, told: &event::Event<'_>, flags: Flag
 
 /// What the context of a connection request is made of.
 struct Prepared<'a> {
-    slot: rdma::table::Slot<'a, Context>,
+    slot: rdma::table::Slot<'a, Context, { crate::FRONT }>,
     context: ListArc<Context>,
     event: Loose,
 }

@@ -70,12 +70,15 @@ module! {
     alias: ["rdma-client-rdma_cm"],
 }
 
+/// Contexts that commands find without a walk of the table.
+pub(crate) const FRONT: usize = 256;
+
 /// What all files share.
 #[pin_data]
 pub(crate) struct Shared {
     /// Contexts by number. Complete ones only: a number is reserved first, and published last.
     #[pin]
-    pub(crate) contexts: Table<Context>,
+    pub(crate) contexts: Table<Context, FRONT>,
     /// Joins of multicast groups by number.
     #[pin]
     pub(crate) joins: Table<Member>,
@@ -98,7 +101,10 @@ const ALL: core::ops::RangeInclusive<u32> = 0..=0x7fff_ffff;
 /// # Errors
 ///
 /// `EBUSY`, `ENOMEM`.
-pub(crate) fn number<T>(table: &Table<T>, flags: Flags) -> Result<Slot<'_, T>> {
+pub(crate) fn number<T, const FRONT: usize>(
+    table: &Table<T, FRONT>,
+    flags: Flags,
+) -> Result<Slot<'_, T, FRONT>> {
     match table.reserve(FIRST, flags) {
         Err(e) if e == EBUSY => table.reserve(ALL, flags),
         slot => slot,

@@ -35,8 +35,8 @@ pub(crate) struct Answer {
     fixed: [u8; ADDR.0],
     /// Bytes of `fixed` that the program gets.
     len: usize,
-    /// An answer that has no room in `fixed`, if it is not empty.
-    long: KVVec<u8>,
+    /// An answer that has no room in `fixed`.
+    long: Option<KVVec<u8>>,
 }
 
 impl Answer {
@@ -45,16 +45,15 @@ impl Answer {
         Self {
             fixed: [0; ADDR.0],
             len: 0,
-            long: KVVec::new(),
+            long: None,
         }
     }
 
     /// Returns the bytes that the program gets.
     pub(crate) fn bytes(&self) -> &[u8] {
-        if self.long.is_empty() {
-            self.fixed.get(..self.len).unwrap_or_default()
-        } else {
-            &self.long
+        match &self.long {
+            None => self.fixed.get(..self.len).unwrap_or_default(),
+            Some(long) => long,
         }
     }
 
@@ -210,7 +209,7 @@ fn services(
             }
         }
     }
-    to_program.long = all;
+    to_program.long = Some(all);
     Ok(())
 }
 

@@ -32,6 +32,7 @@ pub enum Wrong {
 }
 
 /// Returns `N` bytes at an offset.
+#[inline]
 fn bytes<const N: usize>(from: &[u8], at: usize) -> Result<[u8; N], Wrong> {
     from.get(at..)
         .and_then(|rest| rest.first_chunk())
@@ -48,18 +49,22 @@ fn put(to: &mut [u8], at: usize, from: &[u8]) {
     }
 }
 
+#[inline]
 fn u8_at(from: &[u8], at: usize) -> Result<u8, Wrong> {
     from.get(at).copied().ok_or(Wrong::Invalid)
 }
 
+#[inline]
 fn u16_at(from: &[u8], at: usize) -> Result<u16, Wrong> {
     bytes(from, at).map(u16::from_ne_bytes)
 }
 
+#[inline]
 fn u32_at(from: &[u8], at: usize) -> Result<u32, Wrong> {
     bytes(from, at).map(u32::from_ne_bytes)
 }
 
+#[inline]
 fn u64_at(from: &[u8], at: usize) -> Result<u64, Wrong> {
     bytes(from, at).map(u64::from_ne_bytes)
 }
