@@ -25,10 +25,7 @@ use rdma::edge::View;
 /// # Errors
 ///
 /// `EFAULT`; `EINVAL` if there is no room; those of `f`.
-pub(crate) fn copied<const N: usize>(
-    from: UserSlice,
-    f: impl FnOnce(&[u8]) -> Result,
-) -> Result {
+pub(crate) fn copied<const N: usize>(from: UserSlice, f: impl FnOnce(&[u8]) -> Result) -> Result {
     let mut from = from.reader();
     let mut room = [MaybeUninit::uninit(); N];
     let room = room.get_mut(..from.len()).ok_or(EINVAL)?;
