@@ -202,9 +202,7 @@ impl QpObject {
         let unsent = match kind {
             // All programs share queue pair 1: no receiver may make it wait.
             QpType::Rc | QpType::Gsi => None,
-            QpType::Uc | QpType::Ud => {
-                Some(InFlight::new(rdma::resident!(), accounted::GFP)?)
-            }
+            QpType::Uc | QpType::Ud => Some(InFlight::new(rdma::resident!(), accounted::GFP)?),
         };
         let recv_attr = proto::RecvAttr::new(kind);
         let recv_buffers = RecvBuffers::new(usize::try_from(max_recv_sge)?)?;

@@ -121,10 +121,19 @@ fn messages_without_end_do_not_move_the_item() {
         assert_eq!(item.wake(false, false, Some(at)), Wake::No);
     }
     // Another time is set, and so is the same one when the item has run too early.
-    assert_eq!(item.wake(false, false, Some(Instant(60))), Wake::At(Instant(60)));
+    assert_eq!(
+        item.wake(false, false, Some(Instant(60))),
+        Wake::At(Instant(60))
+    );
     item.looked();
-    assert_eq!(item.wake(false, false, Some(Instant(60))), Wake::At(Instant(60)));
+    assert_eq!(
+        item.wake(false, false, Some(Instant(60))),
+        Wake::At(Instant(60))
+    );
     // Once it was taken off its timer, it is set again.
     assert_eq!(item.wake(true, false, Some(Instant(60))), Wake::Now);
-    assert_eq!(item.wake(false, false, Some(Instant(60))), Wake::At(Instant(60)));
+    assert_eq!(
+        item.wake(false, false, Some(Instant(60))),
+        Wake::At(Instant(60))
+    );
 }
