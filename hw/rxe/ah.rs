@@ -100,7 +100,9 @@ impl Holders {
     fn place(&self, pd: PdId) -> &Atomic<u32> {
         let Self(places) = self;
         let [first, ..] = places;
-        places.get(pd.0 as usize % PLACES).unwrap_or(first)
+        // CAST: less than `PLACES`.
+        let index = (pd.0 % PLACES as u64) as usize;
+        places.get(index).unwrap_or(first)
     }
 
     /// Records that queue pair `number` of domain `pd` holds requests back. Returns `false` if
