@@ -80,13 +80,16 @@ pub(crate) fn deliver<'a>(
 
 /// Delivers the result of a call that is known when the call returns. A program's ID is told at once:
 /// `rdma_ucm` queues what it is told, and its calls hold no lock that its handler takes. Modules are told
-/// by the work item. May sleep; without locks.
+/// by the work item, and so are IDs that joined groups, which the work item may still have to tell of
+/// that. May sleep; without locks.
 pub(crate) fn result(id: &Arc<Id>, cause: Cause, status: Status) {
     match id.kind {
-        Kind::Program => {
+        Kind::Program if id.groups.lock().is_empty() => {
             let _stays = tell(id, cause, status);
         }
-        Kind::Plain | Kind::Request | Kind::Internal(_) => Id::queue(id, cause, status),
+        Kind::Plain | Kind::Program | Kind::Request | Kind::Internal(_) => {
+            Id::queue(id, cause, status)
+        }
     }
 }
 
