@@ -708,8 +708,8 @@ impl Qp {
         }
     }
 
-    /// Has the driver create a queue pair by `create`, and restores the completion queues, which
-    /// some drivers replace with their own.
+    /// Has the driver create a queue pair by `create`, and restores the completion queues that it had
+    /// before, which some drivers replace with their own.
     pub fn keeping_cqs<S: SoleOwner<Of = Self>, R>(
         this: &mut S,
         create: impl FnOnce(&S) -> R,
