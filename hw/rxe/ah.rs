@@ -100,8 +100,8 @@ impl Holders {
     fn place(&self, pd: PdId) -> &Atomic<u32> {
         let Self(places) = self;
         let [first, ..] = places;
-        // CAST: less than `PLACES`.
-        let index = (pd.0 % PLACES as u64) as usize;
+        // CAST: the low bits count.
+        let index = pd.0 as usize % PLACES;
         places.get(index).unwrap_or(first)
     }
 

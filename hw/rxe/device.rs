@@ -78,13 +78,14 @@ pub(crate) struct Dev {
     pub(crate) srqs: Table<()>,
     /// Number of protection domains.
     pds: Atomic<u32>,
+    /// Number of the next one. Consecutive, as they choose places in `holders`.
+    next_pd: Atomic<u64>,
     /// Packets received with an unknown P_Key.
     pub(crate) bad_pkeys: Atomic<u32>,
     /// Datagrams with the wrong Q_Key.
     pub(crate) bad_qkeys: Atomic<u32>,
     /// Bytes of buffers that queue pairs keep for packets that came early.
     pub(crate) early: Atomic<usize>,
-    /// The next tag or number that is given once.
     tags: Atomic<u64>,
     /// MTU of the network device in bytes.
     mtu: Atomic<u32>,
@@ -129,6 +130,7 @@ impl Rxe {
                 groups <- Groups::new(),
                 srqs <- new_table!("rxe::Dev::srqs"),
                 pds: Atomic::new(0),
+                next_pd: Atomic::new(0),
                 bad_pkeys: Atomic::new(0),
                 early: Atomic::new(0),
                 bad_qkeys: Atomic::new(0),
@@ -214,7 +216,7 @@ impl Dev {
             self.uncount_pd();
             return Err(EBUSY);
         }
-        Ok(PdId(self.tags.fetch_add(1u64, Relaxed)))
+        Ok(PdId(self.next_pd.fetch_add(1u64, Relaxed)))
     }
 
     /// Undoes [`count_pd`](Self::count_pd) once.
