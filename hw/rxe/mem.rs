@@ -44,7 +44,7 @@ use rdma::table::Table;
 use rdma::umem::odp::Touch;
 
 pub(crate) use self::batch::{Batch, Fill, Locks};
-pub(crate) use self::edge::{Part, Room};
+pub(crate) use self::edge::{Filled, Part, Room};
 pub(crate) use self::region::{Mr, MrCore};
 pub(crate) use self::sge::{Cursor, Sge};
 pub(crate) use self::window::{Mw, MwCore, MwKind};

@@ -25,10 +25,16 @@
 
 /* Packet buffers */
 
-/* Appends @len bytes and returns their address; NULL if there is no room. */
-void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len)
+/* Returns the end of a linear packet; NULL if there is no room for @len bytes behind it. */
+void *rdma_helper_skb_tail(const struct sk_buff *skb, unsigned int len)
 {
-	return len <= skb_tailroom(skb) ? __skb_put(skb, len) : NULL;
+	return len <= skb_tailroom(skb) ? skb_tail_pointer(skb) : NULL;
+}
+
+/* There must be @len bytes of tailroom. */
+void rdma_helper_skb_put(struct sk_buff *skb, unsigned int len)
+{
+	__skb_put(skb, len);
 }
 
 /* The linear part must have @len bytes. */

@@ -383,8 +383,8 @@ impl Drop for Stock {
 ///
 /// # Invariants
 ///
-/// It has the only reference to the buffer and to its data, and all of the packet is in the linear
-/// part.
+/// It has the only reference to the buffer and to its data. All of the packet is in the linear part,
+/// and has been written.
 pub struct NewSkb(Skb);
 
 impl NewSkb {
@@ -406,23 +406,69 @@ impl NewSkb {
         Ok(Self(Skb(NonNull::new(skb).ok_or(ENOMEM)?)))
     }
 
-    /// Extends the packet by `len` bytes at its end, and returns them. They are uninitialised, and
-    /// can be written only; [`zeroed`] initialises them. A byte that is not written is sent with what
-    /// the memory had before: that is no undefined behaviour ([`data_mut`](Self::data_mut)), but must
-    /// not happen.
+    /// Extends the packet by `len` bytes of zero, and returns them.
     ///
     /// # Errors
     ///
     /// `ENOSPC` if the buffer has no room for them.
     #[inline]
-    pub fn put(&mut self, len: usize) -> Result<&mut [MaybeUninit<u8>]> {
+    pub fn append_zeroed(&mut self, len: usize) -> Result<&mut [u8]> {
+        let (start, count) = self.tail(len)?;
+        // SAFETY: `len` bytes at `start` are of the buffer, which is not shared, and behind the
+        // packet ([`Self::tail`]).
+        unsafe { start.write_bytes(0, len) };
+        // SAFETY: They have just been written.
+        unsafe { self.extend(count) };
+        // SAFETY: As above; `self` is mutably borrowed for as long as the slice.
+        Ok(unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) })
+    }
+
+    /// Extends the packet by `len` bytes that `write` writes. It returns the slice that it is given,
+    /// initialised: a packet has no byte with what the memory had before.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if the buffer has no room for them; `EINVAL` if `write` returns another slice; and
+    /// the errors of `write`. The packet is not extended then.
+    #[inline]
+    pub fn append<E: From<Error>>(
+        &mut self,
+        len: usize,
+        write: impl for<'w> FnOnce(&'w mut [MaybeUninit<u8>]) -> Result<&'w mut [u8], E>,
+    ) -> Result<(), E> {
+        let (start, count) = self.tail(len)?;
+        // SAFETY: `len` bytes at `start` are of the buffer, which is not shared, and behind the
+        // packet ([`Self::tail`]); `self` is mutably borrowed.
+        let room = unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), len) };
+        let written = write(room)?;
+        if written.as_ptr() != start.as_ptr() || written.len() != len {
+            return Err(EINVAL.into());
+        }
+        // SAFETY: A slice of initialised bytes at the same place has just been returned.
+        unsafe { self.extend(count) };
+        Ok(())
+    }
+
+    /// Returns the `len` bytes behind the packet: address, and length as C has it.
+    #[inline]
+    fn tail(&mut self, len: usize) -> Result<(NonNull<u8>, u32)> {
         let count = u32::try_from(len).map_err(|_| ENOSPC)?;
         // SAFETY: The buffer is not shared, and linear (type invariant).
-        let start = unsafe { bindings::rdma_helper_skb_put(self.0.as_raw(), count) };
-        let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(ENOSPC)?;
-        // SAFETY: `start` points to `len` bytes of the buffer, which is not shared (type invariant)
-        // and mutably borrowed.
-        Ok(unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), len) })
+        let start = unsafe { bindings::rdma_helper_skb_tail(self.0.as_raw(), count) };
+        Ok((NonNull::new(start.cast()).ok_or(ENOSPC)?, count))
+    }
+
+    /// Makes the bytes behind the packet part of it.
+    ///
+    /// # Safety
+    ///
+    /// [`Self::tail`] has returned them since the packet was last extended, and they have been
+    /// written.
+    #[inline]
+    unsafe fn extend(&mut self, count: u32) {
+        // SAFETY: The buffer is not shared, and linear (type invariant), and has room for `count`
+        // bytes, as [`Self::tail`] has checked.
+        unsafe { bindings::rdma_helper_skb_put(self.0.as_raw(), count) };
     }
 
     /// Returns the number of bytes in the packet.
@@ -441,8 +487,7 @@ impl NewSkb {
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let (data, len) = self.0.linear();
-        // SAFETY: The packet is linear and not shared (type invariant). Its bytes come from C's
-        // allocator, so they have a value for the compiler.
+        // SAFETY: The packet is linear, not shared, and has been written (type invariant).
         unsafe { slice::from_raw_parts_mut(data, len) }
     }
 
@@ -469,14 +514,6 @@ impl NewSkb {
     pub fn finish(self) -> Skb {
         self.0
     }
-}
-
-/// Sets all bytes of a part returned by [`NewSkb::put`] to zero.
-#[inline]
-pub fn zeroed(part: &mut [MaybeUninit<u8>]) -> &mut [u8] {
-    part.fill(MaybeUninit::new(0));
-    // SAFETY: All of them were just written; the types differ only in that.
-    unsafe { &mut *(ptr::from_mut(part) as *mut [u8]) }
 }
 
 /// A lockless queue of buffers, with any number of producers and one consumer at a time. Any

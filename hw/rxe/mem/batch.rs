@@ -11,7 +11,7 @@
 //!
 //! Context: any in which preemption is disabled while a batch is held; never sleeps.
 
-use super::edge::{AtomicOp, Part, Reach, Room};
+use super::edge::{AtomicOp, Filled, Part, Reach, Room};
 use super::region::MrCore;
 use super::sge::{self, in_one_entry, Cursor, Sge, TooShort, Walk};
 use super::window::MwCore;
@@ -90,13 +90,13 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// The reason why the buffers may not be read, or `ListTooShort`.
-    pub(crate) fn gather(
+    pub(crate) fn gather<'r>(
         &mut self,
         list: &[Sge],
         cursor: &mut Cursor,
         offset: u32,
-        to: Room<'_>,
-    ) -> Result<(), MemError> {
+        to: Room<'r>,
+    ) -> Result<Filled<'r>, MemError> {
         if let Some(part) = self.part_of(list, cursor, offset, to.len(), Touch::Read) {
             return part.read(to).ok_or(MemError::Range);
         }
@@ -105,13 +105,13 @@ impl<'m> Batch<'m> {
 
     /// [`Self::gather`] of bytes that are not contiguous or may not be read.
     #[inline(never)]
-    fn gather_walk(
+    fn gather_walk<'r>(
         &mut self,
         list: &[Sge],
         cursor: &mut Cursor,
         offset: u32,
-        to: Room<'_>,
-    ) -> Result<(), MemError> {
+        to: Room<'r>,
+    ) -> Result<Filled<'r>, MemError> {
         self.gather_by(list, cursor, offset, to, Self::read)
     }
 
@@ -121,35 +121,37 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// `Locked` for other regions; otherwise those of [`Self::gather`].
-    pub(crate) fn gather_kept(
+    pub(crate) fn gather_kept<'r>(
         &mut self,
         list: &[Sge],
         cursor: &mut Cursor,
         offset: u32,
-        to: Room<'_>,
-    ) -> Result<(), MemError> {
+        to: Room<'r>,
+    ) -> Result<Filled<'r>, MemError> {
         self.gather_by(list, cursor, offset, to, Self::read_kept)
     }
 
     /// Fills `to` by calls of `read`, one for each piece of the list.
     #[inline(always)]
-    fn gather_by(
+    fn gather_by<'r>(
         &mut self,
         list: &[Sge],
         cursor: &mut Cursor,
         offset: u32,
-        to: Room<'_>,
-        read: impl Fn(&mut Self, &Claim, u64, Room<'_>) -> Result<(), MemError>,
-    ) -> Result<(), MemError> {
+        to: Room<'r>,
+        read: impl Fn(&mut Self, &Claim, u64, Room<'r>) -> Result<Filled<'r>, MemError>,
+    ) -> Result<Filled<'r>, MemError> {
+        let mut filled = to.nothing();
         let mut rest = to;
         for piece in Walk::new(list, cursor, offset, rest.len()) {
             let piece = piece?;
             let (part, behind) = rest.split_at(piece.len).ok_or(MemError::ListTooShort)?;
             let claim = self.local(piece.lkey, Touch::Read);
-            read(self, &claim, piece.addr, part)?;
+            let some = read(self, &claim, piece.addr, part)?;
+            filled = filled.and(some).ok_or(MemError::Range)?;
             rest = behind;
         }
-        Ok(())
+        Ok(filled)
     }
 
     /// Checks whether [`Self::gather`] of `len` bytes would succeed now.
@@ -288,14 +290,19 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// The reason why it may not be read.
-    pub(crate) fn read_remote(&mut self, key: Key, va: u64, to: Room<'_>) -> Result<(), MemError> {
+    pub(crate) fn read_remote<'r>(
+        &mut self,
+        key: Key,
+        va: u64,
+        to: Room<'r>,
+    ) -> Result<Filled<'r>, MemError> {
         let len = to.len();
         let claim = self.by_peer(key, access::REMOTE_READ, Touch::Read);
         if let Some(part) = self.part_by_peer(&claim, va, len) {
             return part.read(to).ok_or(MemError::Range);
         }
-        let done = self.remote(&claim, va, len, |memory| memory.read(to))?;
-        whole(done, len)
+        let filled = self.remote(&claim, va, len, |memory| memory.read(to))?;
+        filled.ok_or(MemError::Range)
     }
 
     /// Copies `from` to memory that the peer writes.
@@ -446,21 +453,24 @@ impl<'m> Batch<'m> {
         memory.with_window(bind.window, |mw| mw.bind(bind, pd, qp, region, memory))?
     }
 
-    fn read(&mut self, claim: &Claim, va: u64, to: Room<'_>) -> Result<(), MemError> {
-        let len = to.len();
-        let done = self.touch(claim, va, len, |memory| memory.read(to))?;
-        whole(done, len)
+    fn read<'r>(&mut self, claim: &Claim, va: u64, to: Room<'r>) -> Result<Filled<'r>, MemError> {
+        let filled = self.touch(claim, va, to.len(), |memory| memory.read(to))?;
+        filled.ok_or(MemError::Range)
     }
 
     /// [`Self::read`] of a region that the batch keeps already and that has no lock; `Locked` for
     /// others.
-    fn read_kept(&mut self, claim: &Claim, va: u64, to: Room<'_>) -> Result<(), MemError> {
+    fn read_kept<'r>(
+        &mut self,
+        claim: &Claim,
+        va: u64,
+        to: Room<'r>,
+    ) -> Result<Filled<'r>, MemError> {
         let core = self.find_kept(index(Key(claim.key)));
         let core = core.filter(|core| !core.is_locked());
         let core = core.ok_or(MemError::Locked)?;
-        let len = to.len();
-        let done = MrCore::with(core, claim, va, len, |from| from.read(to))?;
-        whole(done, len)
+        let filled = MrCore::with(core, claim, va, to.len(), |from| from.read(to))?;
+        filled.ok_or(MemError::Range)
     }
 
     fn write(&mut self, claim: &Claim, va: u64, from: &[u8]) -> Result<(), MemError> {

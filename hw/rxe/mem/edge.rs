@@ -41,12 +41,37 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Converts an uninitialised slice.
-    pub fn of_unwritten(slice: &'a mut [MaybeUninit<u8>]) -> Self {
+    /// Calls `fill` to write all of an uninitialised slice, and returns it; `None` if it wrote only
+    /// a part.
+    ///
+    /// # Errors
+    ///
+    /// Those of `fill`.
+    #[inline]
+    pub fn initialise<E>(
+        slice: &'a mut [MaybeUninit<u8>],
+        fill: impl for<'f> FnOnce(Room<'f>) -> Result<Filled<'f>, E>,
+    ) -> Result<Option<&'a mut [u8]>, E> {
+        let (at, len) = (NonNull::from(&mut *slice).cast(), slice.len());
         // INVARIANT: A slice is valid for writes while it is borrowed.
-        Self {
-            len: slice.len(),
-            at: NonNull::from(slice).cast(),
+        let filled = fill(Room {
+            at,
+            len,
+            _borrowed: PhantomData,
+        })?;
+        let whole = filled.at == at && filled.len == len;
+        // SAFETY: All bytes of the slice have been written (invariant of `Filled`), and it is mutably
+        // borrowed; the types differ only in that.
+        Ok(whole.then(|| unsafe { &mut *(core::ptr::from_mut(slice) as *mut [u8]) }))
+    }
+
+    /// Returns that nothing of it was written yet.
+    #[inline]
+    pub fn nothing(&self) -> Filled<'a> {
+        // INVARIANT: No bytes.
+        Filled {
+            at: self.at,
+            len: 0,
             _borrowed: PhantomData,
         }
     }
@@ -73,8 +98,33 @@ impl<'a> Room<'a> {
 
     /// Fills it with the first bytes of `from`; `None` if `from` is shorter.
     #[must_use]
-    pub fn fill(self, from: &[u8]) -> Option<()> {
+    pub fn fill(self, from: &[u8]) -> Option<Filled<'a>> {
         Part::of(from.get(..self.len)?).read(self)
+    }
+}
+
+/// The bytes of a [`Room`] that were written, from its first one on. It offers no access to them:
+/// they may be memory that a user changes.
+///
+/// # Invariants
+///
+/// `len` bytes at `at` were rooms for `'a`, and have been written since.
+#[derive(Debug)]
+#[must_use = "it may be less than the room"]
+pub struct Filled<'a> {
+    at: NonNull<u8>,
+    len: usize,
+    _borrowed: PhantomData<&'a mut [u8]>,
+}
+
+impl Filled<'_> {
+    /// Adds the bytes that follow; `None` if `behind` begins elsewhere.
+    #[inline]
+    pub fn and(self, behind: Self) -> Option<Self> {
+        let end = self.at.addr().get().checked_add(self.len)?;
+        let len = self.len.checked_add(behind.len)?;
+        // INVARIANT: Two adjacent ranges, both written.
+        (behind.at.addr().get() == end).then_some(Self { len, ..self })
     }
 }
 
@@ -130,11 +180,12 @@ impl<'a> Part<'a> {
     /// a buffer into itself.
     #[inline]
     #[must_use]
-    pub fn read(self, to: Room<'_>) -> Option<()> {
+    pub fn read<'r>(self, to: Room<'r>) -> Option<Filled<'r>> {
         let len = self.len;
         if to.len != len {
             return None;
         }
+        let at = to.at;
         let (from, to) = (self.at.as_ptr().cast_const(), to.at.as_ptr());
         // SAFETY: By the type invariants, `from` is valid for reads and `to` for writes of `len`
         // bytes. The distance checked in the first case excludes an overlap.
@@ -145,7 +196,12 @@ impl<'a> Part<'a> {
                 core::ptr::copy(from, to, len);
             }
         }
-        Some(())
+        // INVARIANT: They have just been written.
+        Some(Filled {
+            at,
+            len,
+            _borrowed: PhantomData,
+        })
     }
 
     /// Copies `from` into it; `None` if the lengths differ or it is not writable.
@@ -155,7 +211,7 @@ impl<'a> Part<'a> {
         if from.len() != self.len {
             return None;
         }
-        self.room()?.fill(from)
+        self.room()?.fill(from).map(drop)
     }
 
     /// Converts it to a room; `None` if it is not writable.
@@ -202,22 +258,18 @@ impl<'a> Reach<'a> {
         Self { pieces, writable }
     }
 
-    /// Fills `to` as far as possible. Returns the number of bytes copied.
-    pub fn read(self, to: Room<'_>) -> usize {
+    /// Fills `to`; `None` unless the lengths are equal. Some of it may have been written then.
+    #[must_use]
+    pub fn read<'r>(self, to: Room<'r>) -> Option<Filled<'r>> {
+        let len = to.len;
+        let mut filled = to.nothing();
         let mut rest = to;
-        let mut done = 0usize;
         for part in self {
-            let len = part.len;
-            let Some((room, behind)) = rest.split_at(len) else {
-                break;
-            };
-            if part.read(room).is_none() {
-                break;
-            }
+            let (room, behind) = rest.split_at(part.len)?;
+            filled = filled.and(part.read(room)?)?;
             rest = behind;
-            done = done.saturating_add(len);
         }
-        done
+        (filled.len == len).then_some(filled)
     }
 
     /// Copies `from` into it as far as possible. Returns the number of bytes copied.

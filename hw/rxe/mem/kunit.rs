@@ -102,7 +102,9 @@ mod tests {
         assert_eq!(buffer.bytes(2), *b"\0written\0");
         let mut got = [0; 7];
         assert_eq!(
-            batch.read_remote(key, buffer.at(3), Room::of(&mut got)),
+            batch
+                .read_remote(key, buffer.at(3), Room::of(&mut got))
+                .map(drop),
             Ok(())
         );
         assert_eq!(got, *b"written");
@@ -130,13 +132,17 @@ mod tests {
         assert_eq!(buffer.bytes(3), *b"cditten");
         let mut got = [0; 5];
         assert_eq!(
-            batch.gather(&list, &mut cursor, 2, Room::of(&mut got)),
+            batch
+                .gather(&list, &mut cursor, 2, Room::of(&mut got))
+                .map(drop),
             Ok(())
         );
         assert_eq!(got, *b"bcdit");
         // The list has eight bytes only.
         assert_eq!(
-            batch.gather(&list, &mut cursor, 4, Room::of(&mut got)),
+            batch
+                .gather(&list, &mut cursor, 4, Room::of(&mut got))
+                .map(drop),
             Err(MemError::ListTooShort)
         );
         Ok(())
@@ -164,7 +170,8 @@ mod tests {
         }];
         let mut cursor = Cursor::START;
         assert_eq!(
-            ours.gather(&list, &mut cursor, 0, Room::of(&mut [0])),
+            ours.gather(&list, &mut cursor, 0, Room::of(&mut [0]))
+                .map(drop),
             Ok(())
         );
         assert_eq!(
@@ -197,7 +204,7 @@ mod tests {
             u64::MAX,
         ] {
             let refused = batch.read_remote(mr.key(), va, Room::of(&mut [0; 8]));
-            assert_eq!(refused, Err(MemError::Range));
+            assert_eq!(refused.map(drop), Err(MemError::Range));
             let refused = batch.write_remote(mr.key(), va, &[0; 8]);
             assert_eq!(refused, Err(MemError::Range));
         }
@@ -342,7 +349,7 @@ mod tests {
             assert_eq!((at, locks), (bytes, Locks::Held));
             calls += 1;
             bytes += room.len();
-            room.fill(&data).ok_or(MemError::Range)
+            room.fill(&data).map(drop).ok_or(MemError::Range)
         };
         let done = batch(&memory).write_remote_by(mr.key(), 0x5000 + 96, PAGE_SIZE, &mut fill);
         assert_eq!((done, calls, bytes), (Ok(()), 2, PAGE_SIZE));
@@ -374,10 +381,10 @@ mod tests {
             let at = u32::try_from(at).map_err(|_| MemError::Range)?;
             let mut cursor = Cursor::START;
             match locks {
-                Locks::Free => theirs.gather(&list, &mut cursor, at, room),
+                Locks::Free => theirs.gather(&list, &mut cursor, at, room).map(drop),
                 Locks::Held => {
                     refused += 1;
-                    theirs.gather_kept(&list, &mut cursor, at, room)
+                    theirs.gather_kept(&list, &mut cursor, at, room).map(drop)
                 }
             }
         };
@@ -396,9 +403,11 @@ mod tests {
         let mut fresh = batch(&memory);
         let mut cursor = Cursor::START;
         let early = fresh.gather_kept(&list, &mut cursor, 0, Room::of(&mut got));
-        assert_eq!(early, Err(MemError::Locked));
+        assert_eq!(early.map(drop), Err(MemError::Locked));
         assert_eq!(fresh.check_gather(&list, Cursor::START, 0, 6), Ok(()));
-        let done = fresh.gather_kept(&list, &mut cursor, 0, Room::of(&mut got));
+        let done = fresh
+            .gather_kept(&list, &mut cursor, 0, Room::of(&mut got))
+            .map(drop);
         assert_eq!((done, got), (Ok(()), *b"copied"));
         Ok(())
     }
@@ -473,7 +482,7 @@ mod tests {
         }
         let mut got = [0];
         assert_eq!(
-            ours.read_remote(key, 0x1100, Room::of(&mut got)),
+            ours.read_remote(key, 0x1100, Room::of(&mut got)).map(drop),
             Err(MemError::Access)
         );
         // The window belongs to the queue pair that bound it.

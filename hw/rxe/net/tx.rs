@@ -14,13 +14,10 @@
 //! Source: IBTA annex A17.9.1 (RoCEv2 header fields), RFC 6864 (ident of atomic
 //! datagrams), RFC 6936 (zero UDP checksum over IPv6).
 
-use core::mem::MaybeUninit;
-
 use kernel::prelude::*;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
 
-use rdma::net::skb::zeroed;
 use rdma::net::skb::PROTOCOL_IPV4;
 use rdma::net::skb::PROTOCOL_IPV6;
 use rdma::net::AddrPair;
@@ -44,7 +41,7 @@ use super::path::Path;
 use super::path::Via;
 use super::rx::grh_of;
 use super::rx::RxSink;
-use crate::mem::Room;
+use crate::mem::{Filled, Room};
 
 const UDP_LEN: usize = 8;
 /// The BECN bit, in the BTH byte that routers may change.
@@ -111,6 +108,13 @@ pub(crate) enum TxError<E> {
     Payload(E),
 }
 
+/// What a packet buffer answers that has less room than its packet needs.
+impl<E> From<Error> for TxError<E> {
+    fn from(_: Error) -> Self {
+        Self::NoMemory
+    }
+}
+
 /// Result of sending packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a congested path wants fewer packets"]
@@ -173,7 +177,7 @@ impl Outbox {
         &mut self,
         endpoint: &Endpoint<S>,
         frame: &Frame<'_>,
-        fill: impl FnOnce(Room<'_>) -> Result<(), E>,
+        fill: impl for<'f> FnOnce(Room<'f>) -> Result<Filled<'f>, E>,
     ) -> Result<(usize, Sent), TxError<E>> {
         let total = frame.total().ok_or(TxError::TooLong)?;
         let v6 = frame.path.addrs().is_v6();
@@ -284,7 +288,7 @@ fn build<E>(
     frame: &Frame<'_>,
     total: usize,
     ident: u16,
-    fill: impl FnOnce(Room<'_>) -> Result<(), E>,
+    fill: impl for<'f> FnOnce(Room<'f>) -> Result<Filled<'f>, E>,
 ) -> Result<NewSkb, TxError<E>> {
     let v6 = frame.path.addrs().is_v6();
     let outer_len = icrc::outer_len(v6);
@@ -296,33 +300,20 @@ fn build<E>(
 
     let room = usize::try_from(frame.route.link_room).map_err(|_| TxError::NoMemory)?;
     let mut skb = NewSkb::alloc(room, total).map_err(|_| TxError::NoMemory)?;
-    let packet = skb.put(total).map_err(|_| TxError::NoMemory)?;
-
-    let (outer, rest) = packet
-        .split_at_mut_checked(outer_len)
-        .ok_or(TxError::TooLong)?;
-    let (headers, rest) = rest
-        .split_at_mut_checked(header_len)
-        .ok_or(TxError::TooLong)?;
-    let (payload, tail) = rest
-        .split_at_mut_checked(frame.payload_len)
-        .ok_or(TxError::TooLong)?;
     // Clearing so few bytes first costs little compared with the rest.
-    let (outer, headers) = (zeroed(outer), zeroed(headers));
-    write_outer(outer, frame, bytes, ident).ok_or(TxError::Headers)?;
+    write_outer(skb.append_zeroed(outer_len)?, frame, bytes, ident).ok_or(TxError::Headers)?;
+    let headers = skb.append_zeroed(header_len)?;
     let _: usize = wire::write_headers(headers, &frame.bth, frame.ext).ok_or(TxError::Headers)?;
     *headers.get_mut(BTH_VARIANT).ok_or(TxError::Headers)? = 0xff;
-    if !payload.is_empty() {
-        fill(Room::of_unwritten(payload)).map_err(TxError::Payload)?;
+    if frame.payload_len != 0 {
+        skb.append(frame.payload_len, |room| {
+            let written = Room::initialise(room, fill).map_err(TxError::Payload)?;
+            written.ok_or(TxError::Headers)
+        })?;
     }
     // The room for the ICRC, and usually no pad.
-    let (pad, icrc) = tail
-        .split_last_chunk_mut::<ICRC_LEN>()
-        .ok_or(TxError::Headers)?;
-    *icrc = [MaybeUninit::new(0); ICRC_LEN];
-    for byte in pad {
-        *byte = MaybeUninit::new(0);
-    }
+    let tail = total.saturating_sub(skb.len());
+    skb.append_zeroed(tail)?;
 
     if v6 {
         skb.set_headers(PROTOCOL_IPV6, 40);

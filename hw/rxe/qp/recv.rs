@@ -348,9 +348,10 @@ impl RecvHost for RecvWorld<'_> {
         }
         let mut fault = None;
         let batch = &mut self.batch;
-        let fill = |to: Room<'_>| -> Result {
+        let sender = self.io.sender.as_mut().ok_or(failed)?;
+        let sent = sender.send(&self.qp.dev, packet, |to| {
             let filled = match packet.payload {
-                Payload::None => Ok(()),
+                Payload::None => Ok(to.nothing()),
                 Payload::Bytes(bytes) => copy_bytes(to, &bytes),
                 Payload::Remote { key, va, len: _ } => batch.read_remote(key, va, to),
                 Payload::Slot { .. } => Err(MemError::ListTooShort),
@@ -359,9 +360,7 @@ impl RecvHost for RecvWorld<'_> {
                 fault = Some(error);
                 EFAULT
             })
-        };
-        let sender = self.io.sender.as_mut().ok_or(failed)?;
-        let sent = sender.send(&self.qp.dev, packet, fill);
+        });
         match fault.map(|error| self.remote_fault(error)) {
             Some(RemoteFault::Absent) => Err(TxError::Blocked),
             Some(RemoteFault::Access | RemoteFault::Misaligned | RemoteFault::Failed) => {

@@ -22,7 +22,7 @@ use crate::mem::Batch;
 use crate::mem::Fault;
 use crate::mem::Locks;
 use crate::mem::MemError;
-use crate::mem::Room;
+use crate::mem::{Filled, Room};
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
@@ -284,7 +284,7 @@ impl SendWorld<'_> {
     /// Sends an acknowledgment of the receive half together with the requests.
     pub(super) fn carry(&mut self, ack: &TxPacket) -> Result<(), TxError> {
         match &mut self.io.sender {
-            Some(sender) => sender.send(&self.qp.dev, ack, |_| Ok(())),
+            Some(sender) => sender.send(&self.qp.dev, ack, |to| Ok(to.nothing())),
             None => Err(TxError::Blocked),
         }
     }
@@ -484,15 +484,15 @@ impl SendHost for SendWorld<'_> {
 
 /// Writes the payload of a packet into its buffer. Stores the reason of a failure in `fault`.
 #[inline(always)]
-fn write_payload(
+fn write_payload<'r>(
     packet: &TxPacket,
     queue: &mut SendQueue,
     batch: &mut Batch<'_>,
-    to: Room<'_>,
+    to: Room<'r>,
     fault: &mut Option<MemError>,
-) -> Result {
+) -> Result<Filled<'r>> {
     let filled = match packet.payload {
-        Payload::None => Ok(()),
+        Payload::None => Ok(to.nothing()),
         Payload::Bytes(bytes) => copy_bytes(to, &bytes),
         Payload::Slot { slot, offset, .. } => queue.gather(slot, offset, to, Locks::Free, batch),
         Payload::Remote { .. } => Err(MemError::ListTooShort),
@@ -504,6 +504,6 @@ fn write_payload(
 }
 
 /// Copies `from` to the start of `to`.
-pub(super) fn copy_bytes(to: Room<'_>, from: &[u8]) -> Result<(), MemError> {
+pub(super) fn copy_bytes<'r>(to: Room<'r>, from: &[u8]) -> Result<Filled<'r>, MemError> {
     to.fill(from).ok_or(MemError::ListTooShort)
 }

@@ -4,7 +4,7 @@
 
 use crate::counters::Counter;
 use crate::device::Dev;
-use crate::mem::Room;
+use crate::mem::{Filled, Room};
 use crate::net;
 use crate::net::CachedRoute;
 use crate::net::Frame;
@@ -82,7 +82,7 @@ impl Sender {
         &mut self,
         dev: &Dev,
         packet: &TxPacket,
-        fill: impl FnOnce(Room<'_>) -> Result,
+        fill: impl for<'f> FnOnce(Room<'f>) -> Result<Filled<'f>>,
     ) -> Result<(), TxError> {
         let Some(()) = self.find_route(dev) else {
             dev.counters.inc(Counter::SendError);

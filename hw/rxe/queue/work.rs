@@ -16,7 +16,7 @@ use super::wqe::{
     at, parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest,
 };
 use super::RingBuf;
-use crate::mem::{Batch, Cursor, Fill, Locks, MemError, Room, Sge};
+use crate::mem::{Batch, Cursor, Fill, Filled, Locks, MemError, Room, Sge};
 use crate::proto::{RecvFetch, SendFetch};
 use kernel::prelude::*;
 use rdma::accounted;
@@ -159,14 +159,14 @@ impl SendQueue {
     /// # Errors
     ///
     /// Those of [`Batch::gather`].
-    pub(crate) fn gather(
+    pub(crate) fn gather<'r>(
         &mut self,
         slot: u32,
         offset: u32,
-        to: Room<'_>,
+        to: Room<'r>,
         locks: Locks,
         batch: &mut Batch<'_>,
-    ) -> Result<(), MemError> {
+    ) -> Result<Filled<'r>, MemError> {
         let (place, store) = place(&mut self.slots, &mut self.store, self.share, slot)
             .ok_or(MemError::ListTooShort)?;
         match place.buffers {

@@ -86,11 +86,13 @@ impl<'d, 'b> Data<'d, 'b> {
             Payload::Slot { slot, offset, .. } => {
                 let at = u32::try_from(at).ok().and_then(|at| offset.checked_add(at));
                 let at = at.ok_or(MemError::ListTooShort)?;
-                self.queue.gather(slot, at, room, locks, self.batch)
+                let filled = self.queue.gather(slot, at, room, locks, self.batch);
+                filled.map(drop)
             }
             Payload::Bytes(bytes) => bytes
                 .get(at..)
                 .and_then(|bytes| room.fill(bytes))
+                .map(drop)
                 .ok_or(MemError::ListTooShort),
             Payload::None | Payload::Remote { .. } => Err(MemError::ListTooShort),
         }
@@ -351,7 +353,7 @@ impl<'a> SendWorld<'a> {
             let at = u64::try_from(at).ok().and_then(|at| va.checked_add(at));
             let read = theirs.read_remote(key, at.ok_or(MemError::Range)?, room);
             gone |= read.is_err();
-            read
+            read.map(drop)
         };
         let batch = &mut self.batch;
         let done = self
