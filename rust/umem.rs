@@ -15,6 +15,7 @@ pub mod dmabuf;
 pub mod odp;
 
 use crate::bindings;
+use crate::edge::device::model;
 use crate::edge::sg_table::Entries;
 use crate::edge::umem::Umem as Fields;
 use crate::edge::IntoC;
@@ -146,7 +147,7 @@ impl Drop for Umem {
         unsafe {
             let dev = (*self.0.as_ptr()).ibdev;
             bindings::ib_umem_release(self.0.as_ptr());
-            bindings::put_device((&raw mut (*dev).__bindgen_anon_1).cast());
+            bindings::put_device(model(dev));
         }
     }
 }

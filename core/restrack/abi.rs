@@ -3,6 +3,7 @@
 //! Resource tracking for drivers and the other modules of the core (`include/rdma/restrack.h` and
 //! the core's `restrack.h`).
 
+use super::edge::NewEntry;
 use super::Entry;
 use super::Held;
 use super::Kind;
@@ -19,7 +20,7 @@ fn kind(number: u32) -> Option<Kind> {
 }
 
 /// Initialises an entry. Any context.
-fn new(mut res: OwnerRef<'_>, number: u32) {
+fn new(res: NewEntry<'_>, number: u32) {
     match kind(number) {
         Some(kind) => res.begin(kind),
         None => {
@@ -112,7 +113,7 @@ rdma::export! {
     in crate::private;
 
     /// See [`new`].
-    fn rdma_restrack_new(res: OwnerRef<'_>, number: u32) = new;
+    fn rdma_restrack_new(res: NewEntry<'_>, number: u32) = new;
     /// See [`OwnerRef::add`].
     fn rdma_restrack_add(res: OwnerRef<'_>) = add;
     /// See [`OwnerRef::del`].

@@ -218,13 +218,24 @@ impl<'a> OwnerRef<'a> {
         self.entry
     }
 
-    /// Initialises the entry with one reference, the owner's.
+    /// Initialises the entry of an object that was allocated zeroed, with one reference, the owner's.
+    /// Warns, and does nothing, if it was initialised before.
     pub(crate) fn begin(&mut self, kind: Kind) {
+        if !kernel::warn_on!(!self.fields().count().is_zero()) {
+            // SAFETY: No reference, and none can be taken of an entry without one.
+            unsafe { self.init(kind) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Nobody has a reference to the entry, or waits for it.
+    unsafe fn init(&mut self, kind: Kind) {
         let fields = self.fields();
-        // SAFETY: The owner initialises the entry, so no one waits for the completion yet.
+        // SAFETY: No one waits for the completion (contract of this function).
         unsafe { fields.comp().init() };
         fields.set_number(kind as u32);
-        // SAFETY: The entry is new, and the reference is the owner's.
+        // SAFETY: There is no reference (contract of this function); the new one is the owner's.
         unsafe { fields.count().init(1) };
     }
 
@@ -310,6 +321,25 @@ rdma::argument! {
         entry,
         _one_at_a_time: PhantomData,
     };
+}
+
+/// An entry that C has not initialised yet; its memory may hold anything.
+pub(super) struct NewEntry<'a>(OwnerRef<'a>);
+
+impl NewEntry<'_> {
+    /// Initialises the entry with one reference, the owner's.
+    pub(super) fn begin(mut self, kind: Kind) {
+        // SAFETY: Nobody uses the entry (contract of `rdma_restrack_new`).
+        unsafe { self.0.init(kind) };
+    }
+}
+
+rdma::argument! {
+    /// Contract of `rdma_restrack_new`: the caller owns the object, and nobody uses its entry.
+    impl<'a> NewEntry<'a> = |entry: &'a Entry| NewEntry(OwnerRef {
+        entry,
+        _one_at_a_time: PhantomData,
+    });
 }
 
 /// A reference to an entry, which keeps its object. Hold it briefly, since the owner waits for it.

@@ -13,8 +13,18 @@ use crate::edge::Passed;
 use crate::edge::View;
 use crate::features::Limit;
 use crate::sync::IrqLock;
+use core::mem::offset_of;
 use core::ops::RangeInclusive;
 use kernel::ffi::c_int;
+
+/// Returns the driver model device of a device, whose reference count is that of the memory. Nothing
+/// is read.
+pub(crate) fn model(device: *mut bindings::ib_device) -> *mut bindings::device {
+    // The union, and the structure in it, begin with it.
+    device
+        .wrapping_byte_add(offset_of!(bindings::ib_device, __bindgen_anon_1))
+        .cast()
+}
 
 /// Number of pools of completion queues.
 const POOLS: usize = bindings::ib_poll_context_IB_POLL_LAST_POOL_TYPE as usize + 1;

@@ -106,7 +106,7 @@ struct sock;
 struct socket;
 
 void *rdma_helper_skb_tail(const struct sk_buff *skb, unsigned int len);
-void rdma_helper_skb_put(struct sk_buff *skb, unsigned int len);
+void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len);
 void rdma_helper_skb_pull(struct sk_buff *skb, unsigned int len);
 void rdma_helper_skb_push(struct sk_buff *skb, unsigned int len);
 bool rdma_helper_skb_is_before_data(const struct sk_buff *skb, unsigned int len);

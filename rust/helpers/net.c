@@ -31,10 +31,10 @@ void *rdma_helper_skb_tail(const struct sk_buff *skb, unsigned int len)
 	return len <= skb_tailroom(skb) ? skb_tail_pointer(skb) : NULL;
 }
 
-/* There must be @len bytes of tailroom. */
-void rdma_helper_skb_put(struct sk_buff *skb, unsigned int len)
+/* Appends @len bytes and returns their address; NULL if there is no room. */
+void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len)
 {
-	__skb_put(skb, len);
+	return len <= skb_tailroom(skb) ? __skb_put(skb, len) : NULL;
 }
 
 /* The linear part must have @len bytes. */

@@ -11,10 +11,10 @@
 use super::Received;
 use crate::bindings;
 use crate::client::DeviceRef;
+use crate::edge::device::model;
 use crate::edge::verbs::AhAttr;
 use crate::edge::verbs::GidAttr;
 use crate::edge::View;
-use core::mem::offset_of;
 use core::mem::MaybeUninit;
 use core::ptr;
 use kernel::error::to_result;
@@ -67,14 +67,6 @@ impl Drop for Route {
             bindings::put_device(model(self.device.cast_mut()));
         };
     }
-}
-
-/// Returns the driver model device of a device.
-fn model(device: *mut bindings::ib_device) -> *mut bindings::device {
-    // The union, and the structure in it, begin with it.
-    device
-        .wrapping_byte_add(offset_of!(bindings::ib_device, __bindgen_anon_1))
-        .cast()
 }
 
 impl Route {

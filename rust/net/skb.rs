@@ -413,14 +413,17 @@ impl NewSkb {
     /// `ENOSPC` if the buffer has no room for them.
     #[inline]
     pub fn append_zeroed(&mut self, len: usize) -> Result<&mut [u8]> {
-        let (start, count) = self.tail(len)?;
-        // SAFETY: `len` bytes at `start` are of the buffer, which is not shared, and behind the
-        // packet ([`Self::tail`]).
-        unsafe { start.write_bytes(0, len) };
-        // SAFETY: They have just been written.
-        unsafe { self.extend(count) };
-        // SAFETY: As above; `self` is mutably borrowed for as long as the slice.
-        Ok(unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) })
+        let count = u32::try_from(len).map_err(|_| ENOSPC)?;
+        // SAFETY: The buffer is not shared, and linear (type invariant).
+        let start = unsafe { bindings::rdma_helper_skb_put(self.0.as_raw(), count) };
+        let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(ENOSPC)?;
+        // INVARIANT: The packet was extended by `len` bytes, which are written here.
+        // SAFETY: `start` points to them; the buffer is not shared (type invariant), and mutably
+        // borrowed.
+        unsafe {
+            start.write_bytes(0, len);
+            Ok(slice::from_raw_parts_mut(start.as_ptr(), len))
+        }
     }
 
     /// Extends the packet by `len` bytes that `write` writes. It returns the slice that it is given,
@@ -436,39 +439,22 @@ impl NewSkb {
         len: usize,
         write: impl for<'w> FnOnce(&'w mut [MaybeUninit<u8>]) -> Result<&'w mut [u8], E>,
     ) -> Result<(), E> {
-        let (start, count) = self.tail(len)?;
-        // SAFETY: `len` bytes at `start` are of the buffer, which is not shared, and behind the
-        // packet ([`Self::tail`]); `self` is mutably borrowed.
+        let count = u32::try_from(len).map_err(|_| ENOSPC)?;
+        // SAFETY: The buffer is not shared, and linear (type invariant).
+        let start = unsafe { bindings::rdma_helper_skb_tail(self.0.as_raw(), count) };
+        let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(ENOSPC)?;
+        // SAFETY: The buffer has `len` bytes at `start`, behind the packet; it is not shared (type
+        // invariant), and mutably borrowed.
         let room = unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), len) };
         let written = write(room)?;
         if written.as_ptr() != start.as_ptr() || written.len() != len {
             return Err(EINVAL.into());
         }
-        // SAFETY: A slice of initialised bytes at the same place has just been returned.
-        unsafe { self.extend(count) };
-        Ok(())
-    }
-
-    /// Returns the `len` bytes behind the packet: address, and length as C has it.
-    #[inline]
-    fn tail(&mut self, len: usize) -> Result<(NonNull<u8>, u32)> {
-        let count = u32::try_from(len).map_err(|_| ENOSPC)?;
+        // INVARIANT: The packet is extended by the bytes at `start`, of which an initialised slice
+        // has been returned.
         // SAFETY: The buffer is not shared, and linear (type invariant).
-        let start = unsafe { bindings::rdma_helper_skb_tail(self.0.as_raw(), count) };
-        Ok((NonNull::new(start.cast()).ok_or(ENOSPC)?, count))
-    }
-
-    /// Makes the bytes behind the packet part of it.
-    ///
-    /// # Safety
-    ///
-    /// [`Self::tail`] has returned them since the packet was last extended, and they have been
-    /// written.
-    #[inline]
-    unsafe fn extend(&mut self, count: u32) {
-        // SAFETY: The buffer is not shared, and linear (type invariant), and has room for `count`
-        // bytes, as [`Self::tail`] has checked.
         unsafe { bindings::rdma_helper_skb_put(self.0.as_raw(), count) };
+        Ok(())
     }
 
     /// Returns the number of bytes in the packet.

@@ -24,6 +24,7 @@
 use super::adapter::Adapter;
 use super::Provider;
 use crate::bindings;
+use crate::edge::device::model;
 use crate::edge::device::Device as Fields;
 use crate::edge::View;
 use crate::edge::Writer;
@@ -269,7 +270,7 @@ impl<P: Provider> DeviceRef<P> {
     /// `ptr` must be a device of `P` whose memory is allocated.
     unsafe fn get(ptr: *mut bindings::ib_device) -> Self {
         // SAFETY: The embedded device is initialised as long as the memory is allocated.
-        unsafe { bindings::get_device((&raw mut (*ptr).__bindgen_anon_1).cast()) };
+        unsafe { bindings::get_device(model(ptr)) };
         // INVARIANT: The reference was taken above.
         // SAFETY: A valid device is not at address 0.
         Self(unsafe { NonNull::new_unchecked(ptr.cast()) })
@@ -303,7 +304,7 @@ impl<P: Provider> Clone for DeviceRef<P> {
 impl<P: Provider> Drop for DeviceRef<P> {
     fn drop(&mut self) {
         // SAFETY: A reference is held (type invariant).
-        unsafe { bindings::put_device((&raw mut (*self.as_raw()).__bindgen_anon_1).cast()) };
+        unsafe { bindings::put_device(model(self.as_raw())) };
     }
 }
 

@@ -109,16 +109,15 @@ pub(crate) fn abort(handle: Creating, call: &Call, made: bool) {
             charge::uncharge(&handle);
             drop(Number::of(file, &handle));
             handle.clear_context();
+            handle.abandon();
         }
         Some(Class::File) => {
             // What releases the file asks for the context of a handle that was committed.
             handle.clear_context();
             handle.discard();
         }
-        None => {}
+        None => handle.abandon(),
     }
-    // A lookup that found the number before it was freed has no reference.
-    drop(handle.unlock());
     drop(held);
 }
 

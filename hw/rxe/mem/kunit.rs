@@ -203,7 +203,8 @@ mod tests {
             u64::MAX - 7,
             u64::MAX,
         ] {
-            let refused = batch.read_remote(mr.key(), va, Room::of(&mut [0; 8]));
+            let mut got = [0; 8];
+            let refused = batch.read_remote(mr.key(), va, Room::of(&mut got));
             assert_eq!(refused.map(drop), Err(MemError::Range));
             let refused = batch.write_remote(mr.key(), va, &[0; 8]);
             assert_eq!(refused, Err(MemError::Range));

@@ -171,15 +171,23 @@ impl Uncommitted {
         Unlocked(self)
     }
 
-    /// Gives back descriptor and file of a handle of a file. May sleep.
-    pub(crate) fn discard(&self) {
-        let fd = Descriptor::of_uncommitted(self);
+    /// Gives back descriptor and file of a handle of a file, unlocks it, and drops the reference.
+    /// May sleep.
+    pub(crate) fn discard(self) {
+        let fd = Descriptor::of_uncommitted(&self);
         if !self.0.object().is_null() {
             if let Some(file) = FileRef::of_object(&self.0) {
                 file.discard();
             }
         }
         drop(fd);
+        self.abandon();
+    }
+
+    /// Unlocks a handle that is not committed, and drops the reference. A lookup that found its
+    /// number before that was freed has none. Any context.
+    pub(crate) fn abandon(self) {
+        drop(self.unlock());
     }
 }
 
