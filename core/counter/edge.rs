@@ -45,7 +45,7 @@ impl<'a> Binding<'a> {
         Self {
             _guard: device.slot::<super::Bindings>().lock.lock(),
             // SAFETY: The guard, stored next to the proof, holds the lock of this device.
-            proof: unsafe { CounterLock::held() },
+            proof: unsafe { CounterLock::held(device) },
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::edge::View;
 
 /// [`SrqInit`], and the references that a queue of its type has, as requested.
 pub struct SrqWhole<'a> {
-    /// The other fields.
+    /// The other fields. The type is taken from what is asked for.
     pub init: SrqInit<'a>,
     /// What the consumer asks for.
     pub asked: &'a SrqMake,
@@ -24,12 +24,16 @@ pub struct SrqWhole<'a> {
 // the queue determines.
 unsafe impl Init<Srq> for SrqWhole<'_> {
     unsafe fn fill(self, c: *mut bindings::ib_srq) {
-        let kind = self.init.srq_type;
+        let kind = self.asked.srq_type();
         let asked = self.asked.raw();
-        // SAFETY: The caller owns the memory exclusively (contract). The type of the queue
-        // determines the members in both unions.
+        let init = SrqInit {
+            srq_type: kind,
+            ..self.init
+        };
+        // SAFETY: The caller owns the memory exclusively (contract). The type that the consumer asks
+        // for is the queue's, and determines the members in both unions.
         unsafe {
-            self.init.fill(c);
+            init.fill(c);
             if has_cq(kind) {
                 (*c).ext.cq = (*asked).ext.cq;
             }

@@ -165,6 +165,16 @@ impl Uobject {
         locked.then_some(()).ok_or(EBUSY)
     }
 
+    /// Locks the handle exclusively, whoever has it. Any context.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the handle by a lock, or gives one back.
+    #[inline]
+    pub unsafe fn seize(&self) {
+        set_release(self.users(), EXCLUSIVE);
+    }
+
     /// Reverses [`try_lock`](Self::try_lock). Any context.
     ///
     /// # Safety

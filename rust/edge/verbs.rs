@@ -154,8 +154,6 @@ crate::c_struct! {
         /// Counter that the queue pair is bound to. Without the lock, only for comparison with
         /// null.
         racy counter: *mut bindings::rdma_counter;
-        /// The same, as a reference that holds a count.
-        guarded bound at counter: Option<&Counter> => CounterLock<'_>;
         /// Local GID of the path.
         embed av_sgid_attr: GidSlot;
         /// Local GID of the alternate path.
@@ -566,8 +564,6 @@ crate::c_struct! {
         cell srq_context: Context;
         /// `enum ib_srq_type`.
         cell srq_type: u32;
-        /// Completion queue, for types that have one.
-        cell cq at ext.cq: Option<&Cq>;
     }
 }
 
@@ -728,11 +724,24 @@ impl Qp {
         result
     }
 
+    /// Returns the counter that the queue pair is bound to. Warns, and returns `None`, if the lock is
+    /// that of another device.
+    pub fn bound<'a>(&'a self, by: &'a CounterLock<'_>) -> Option<&'a Counter> {
+        if kernel::warn_on!(!by.is_for(self)) {
+            return None;
+        }
+        // SAFETY: Null, or a counter of which the queue pair has a count. The field changes only
+        // under the lock, which is held.
+        unsafe { Option::from_c((*self.raw()).counter) }
+    }
+
     /// Clears [`bound`](Self::bound). The count that the queue pair has on the counter passes to
-    /// the caller.
-    pub fn clear_bound(&self, _by: &mut CounterLock<'_>) {
-        // SAFETY: The lock is held, and the field changes only under it (declaration in the table).
-        unsafe { (*self.raw()).counter = core::ptr::null_mut() };
+    /// the caller. Warns, and does nothing, if the lock is that of another device.
+    pub fn clear_bound(&self, by: &mut CounterLock<'_>) {
+        if !kernel::warn_on!(!by.is_for(self)) {
+            // SAFETY: The field changes only under the lock, which is held.
+            unsafe { (*self.raw()).counter = core::ptr::null_mut() };
+        }
     }
 }
 
@@ -751,18 +760,22 @@ crate::c_struct! {
     fields {}
 }
 
-/// Proof that the lock of the bindings of queue pairs to counters is held. Created by the core's
-/// `counter` module while it holds that lock.
-pub struct CounterLock<'a>(PhantomData<&'a ()>);
+/// Proof that a device's lock of the bindings of queue pairs to counters is held. Created by the
+/// core's `counter` module while it holds that lock.
+pub struct CounterLock<'a>(&'a Device);
 
 impl<'a> CounterLock<'a> {
     /// Creates the proof.
     ///
     /// # Safety
     ///
-    /// During `'a` the caller holds the lock for the device of the queue pairs that are used with
-    /// the result.
-    pub unsafe fn held() -> Self {
-        Self(PhantomData)
+    /// During `'a` the caller holds the lock of the device.
+    pub unsafe fn held(device: &'a Device) -> Self {
+        Self(device)
+    }
+
+    /// Returns whether the lock is that of a queue pair's device.
+    fn is_for(&self, qp: &Qp) -> bool {
+        core::ptr::eq(self.0, qp.dev())
     }
 }

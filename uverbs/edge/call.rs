@@ -136,10 +136,9 @@ impl Call {
     ///
     /// `EIO`: the device is gone; `EINVAL`: there is no context yet.
     pub(crate) fn ucontext(&self) -> Result<&UContext> {
-        // SAFETY: A call is in a section (`InSection`); that the device is there is checked below.
-        let context = unsafe { self.file().ucontext() };
         self.device()?;
-        context.ok_or(EINVAL)
+        // SAFETY: A call is in a section (`InSection`), in which the device was there just now.
+        unsafe { self.file().ucontext() }.ok_or(EINVAL)
     }
 
     /// The context of the object that the call makes or uses, if any. It is known from the first

@@ -311,10 +311,9 @@ unsafe extern "C" fn mmap(file: *mut bindings::file, vma: *mut bindings::vm_area
     let result = (|| {
         let node = CharDevice::of(file);
         let section = node.enter();
-        // SAFETY: The section keeps the context if the device is there, which is checked below.
-        let context = unsafe { file.ucontext() };
         let device: &Device = node.device(&section).ok_or(EIO)?;
-        let context = context.ok_or(EINVAL)?;
+        // SAFETY: The device was there in the section.
+        let context = unsafe { file.ucontext() }.ok_or(EINVAL)?;
         let _held = file.hw_destroy_rwsem().try_read().ok_or(EIO)?;
         let map = device.ops().mmap.ok_or(ENODEV)?;
         // SAFETY: The context is the file's, and stays while the lock is held; the mapping is being

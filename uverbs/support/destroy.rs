@@ -165,11 +165,7 @@ fn all(cleaned: Cleaned<'_>, reason: Reason) -> Result {
         while let Some(handle) = next.take() {
             next = file::after(file, &handle);
             call.set_context_of(&handle);
-            // No command runs, so nobody uses it.
-            let Ok(locked) = Exclusive::lock(&handle) else {
-                kernel::warn_on!(true);
-                continue;
-            };
+            let locked = Exclusive::of_all(&handle, &cleaned);
             if forget {
                 handle.clear_object();
             }
@@ -187,21 +183,15 @@ fn all(cleaned: Cleaned<'_>, reason: Reason) -> Result {
 
 /// A file of a handle is released: its object is destroyed, unless all of the open file are being
 /// destroyed, or were.
-fn released(handle: Released) -> Result {
-    let Released { file_use, handle } = handle;
-    if let Some(held) = file_use.hw_destroy_rwsem().try_read() {
-        with_call(&file_use, |call| {
-            call.set_context_of(&handle);
-            // Commands that use the handle have a reference to its file.
-            let locked = Exclusive::lock(&handle);
-            kernel::warn_on!(locked.is_err());
+fn released(released: Released) -> Result {
+    if let Some(held) = released.file_use.hw_destroy_rwsem().try_read() {
+        with_call(&released.file_use, |call| {
+            call.set_context_of(&released.handle);
             // Objects of files are always destroyed.
-            let _ = locked.and_then(|locked| destroy(locked, Reason::CLOSE, call));
+            let _ = destroy(released.lock(), Reason::CLOSE, call);
         });
         drop(held);
     }
-    drop(file_use);
-    drop(handle);
     Ok(())
 }
 

@@ -42,6 +42,8 @@ kept() { # CMD...: all that is not dropped arrives, and the queue is not longer 
     sent=$(($(packets_sent) - sent)) got=$(($(arrived) - before)) drops=$(($(field dropped) - drops))
     echo "$sent packets sent, $got arrived, $drops dropped; in the queue ${median:-0} (median), at most ${longest:-0}"
     [ "$status" = 0 ] || [ "$drops" -gt 0 ] || return
+    # Without a sample nothing was judged.
+    [ -s /tmp/lengths ] || [ "$lost" -gt 0 ] || return
     [ "$sent" -gt 900 ] && [ "$drops" -le "$lost" ] && [ $((got + drops)) = "$sent" ] &&
         [ "${longest:-0}" -le $most ] && [ "${median:-0}" -le $usual ]
 }

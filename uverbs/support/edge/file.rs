@@ -79,10 +79,9 @@ impl<'a> Associated<'a> {
 
     /// The user context; `None` if there is none, or if the device is gone.
     pub(crate) fn ucontext(&self) -> Option<&UContext> {
-        // SAFETY: The section keeps the context if the device is there, which is checked below.
-        let context = unsafe { self.file.ucontext() };
         self.device()?;
-        context
+        // SAFETY: The device was there in the section.
+        unsafe { self.file.ucontext() }
     }
 }
 

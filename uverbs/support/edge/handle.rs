@@ -15,6 +15,7 @@
 use super::classes::Class;
 use super::descriptors::Descriptor;
 use super::descriptors::FileRef;
+use super::file::Cleaned;
 use super::file::FileUse;
 use super::Call;
 use core::marker::PhantomData;
@@ -418,6 +419,25 @@ impl<'a> Exclusive<'a> {
         Ok(Self(handle))
     }
 
+    /// Locks a handle of a file whose objects are all being destroyed. Warns if a method has left it
+    /// locked, and takes that lock over. Any context.
+    pub(crate) fn of_all(handle: &'a Uobject, _: &Cleaned<'_>) -> Self {
+        // SAFETY: No command of the file runs (invariant of `Cleaned`).
+        unsafe { Self::of_unused(handle) }
+    }
+
+    /// # Safety
+    ///
+    /// No command uses the handle.
+    unsafe fn of_unused(handle: &'a Uobject) -> Self {
+        if kernel::warn_on!(handle.try_lock(Access::Write).is_err()) {
+            // SAFETY: Nobody uses the handle (contract of this function).
+            unsafe { handle.seize() };
+        }
+        // INVARIANT: Locked, by this value.
+        Self(handle)
+    }
+
     /// The handle.
     pub(crate) fn handle(&self) -> &'a Uobject {
         self.0
@@ -433,10 +453,19 @@ impl<'a> Exclusive<'a> {
 /// A handle of a file that is released: the reference of the file, and the use of the open file that
 /// the handle has had since it was committed.
 pub(crate) struct Released {
-    /// Dropped last.
+    /// The use.
     pub(crate) file_use: FileUse,
     /// The reference.
     pub(crate) handle: HandleRef,
+}
+
+impl Released {
+    /// Locks the handle. Warns if a method has left it locked, and takes that lock over. Any context.
+    pub(crate) fn lock(&self) -> Exclusive<'_> {
+        // SAFETY: Commands that use the handle have a reference to its file, which is released (row
+        // of `argument!`).
+        unsafe { Exclusive::of_unused(&self.handle) }
+    }
 }
 
 rdma::argument! {
