@@ -165,23 +165,23 @@ macro_rules! c_field {
         $(#[$m])*
         #[inline(always)]
         $vis fn $f(&self, _by: &$lock) -> $ty {
-            // SAFETY: The lock is held, and the field changes only under it (declaration in the
-            // table).
+            // SAFETY: The object exists. The field is accessed by whole words, so that even the lock
+            // of another object leads to no undefined value.
             unsafe {
-                $crate::edge::FromC::from_c($crate::c_place!(self.0.get(), $f, $path).read())
+                kernel::sync::atomic::Atomic::from_ptr($crate::c_place!(self.0.get(), $f, $path))
             }
+            .load(kernel::sync::atomic::Relaxed)
         }
 
         $(
             #[doc = concat!("Sets [`", stringify!($f), "`](Self::", stringify!($f), ").")]
             #[inline(always)]
             $vis fn $set(&self, _by: &mut $lock, value: $ty) {
-                // SAFETY: The lock is held, and the field is accessed only under it (declaration in
-                // the table).
+                // SAFETY: As in the reader.
                 unsafe {
-                    $crate::c_place!(self.0.get(), $f, $path)
-                        .write($crate::edge::IntoC::into_c(value))
-                };
+                    kernel::sync::atomic::Atomic::from_ptr($crate::c_place!(self.0.get(), $f, $path))
+                }
+                .store(value, kernel::sync::atomic::Relaxed);
             }
         )?
     };
