@@ -39,7 +39,8 @@ appears() {
 backstore="modprobe null_blk memory_backed=1 gb=1 nr_devices=4 2>/dev/null
 modprobe target_core_mod; modprobe target_core_iblock; mount -t configfs none /sys/kernel/config 2>/dev/null
 b=/sys/kernel/config/target/core/iblock_0"
-scsi_disk() { appears '/sys/class/scsi_disk/*/device/block/*' | sed 's|.*/|/dev/|'; }
+# Where it is a module, udev would load it for the disk.
+scsi_disk() { modprobe sd_mod && appears '/sys/class/scsi_disk/*/device/block/*' | sed 's|.*/|/dev/|'; }
 
 nvme_target() {
     there "modprobe null_blk memory_backed=1 gb=1 nr_devices=4; modprobe nvmet-rdma && mount -t configfs none /sys/kernel/config 2>/dev/null
@@ -165,7 +166,11 @@ if [ -e /proc/lockdep ]; then
 else
     check "RDS over RDMA" rds_echo
 fi
-check "ksmbd serves" smb_server
-check "SMB Direct, data compared" smb_client
+if has_config CONFIG_CIFS_SMB_DIRECT CONFIG_SMB_SERVER_SMBDIRECT; then
+    check "ksmbd serves" smb_server
+    check "SMB Direct, data compared" smb_client
+else
+    skip "SMB Direct" "this kernel has no $without"
+fi
 there quit
 finish

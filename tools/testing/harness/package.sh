@@ -3,8 +3,9 @@
 #
 # The packages of make deb, in a root with the distribution's kernel: installed without the kernel's
 # source, then with it; the guest loads its modules and moves data; with KERNEL=stock, upgraded to the
-# kernel 7.3, and to a newer version; removed and purged; then the one with compiled modules. The
-# metadata and the packages that they depend on are kept in the cache, so a second run is offline.
+# kernel 7.3, and to a newer version; removed and purged; then the one with compiled modules; then make
+# install, without a package. The metadata and the packages that they depend on are kept in the cache, so
+# a second run is offline.
 # KERNEL=stock or stock-7.3.
 
 stock=${KERNEL:-stock}
@@ -149,6 +150,11 @@ compiled_taken() {
     for m in "${modules[@]}"; do taken "$m" | tee /dev/stderr | grep -q "/updates/rust-rdma/$m\.ko" || return; done
 }
 compiled_purged() { inside dpkg -P "rust-rdma-modules-$release"; }
+# From the tree, without a package, for the distribution's headers.
+make_install() {
+    seeded inside make -C /src install "KDIR=/usr/src/linux-headers-$release"
+}
+make_uninstall() { inside make -C /src uninstall "KDIR=/usr/src/linux-headers-$release" && inside rm -r /var/cache/rust-rdma; }
 remove() { inside dpkg -r rust-rdma-dkms; }
 purge() { inside dpkg -P rust-rdma-dkms; }
 # shellcheck disable=SC2016
@@ -199,6 +205,11 @@ check "lintian has no error in it" lint_compiled
 check "its modules are the ones that are taken" compiled_taken
 check "so are those in the initramfs" initramfs updates/rust-rdma
 check "purged" compiled_purged
+check "the C modules are back" all_c
+check "no file is left of it" nothing_left
+check "make install for the headers folder" make_install
+check "its modules are the ones that are taken" compiled_taken
+check "make uninstall" make_uninstall
 check "the C modules are back" all_c
 check "no file is left of it" nothing_left
 rm -rf --one-file-system "$work/share" "$layer" "$work/guest"
