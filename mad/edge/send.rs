@@ -125,7 +125,7 @@ pub(crate) struct SendRequest {
     /// The MAD, or the headers of a transfer.
     mad: KVec<u8>,
     /// Data of a transfer. Accessed by consumers and the device, not by the core.
-    segments: KVVec<KVec<u8>>,
+    segments: Option<KVVec<KVec<u8>>>,
     layout: Layout,
     /// Number of bytes after the headers in a single MAD.
     payload: u32,
@@ -192,10 +192,13 @@ impl SendRequest {
         {
             return Err(EINVAL);
         }
-        let mut segments = memory.list(layout.segments)?;
-        for _ in 0..layout.segments {
-            let segment = memory.zeros(layout.segment())?;
-            segments.push_within_capacity(segment).map_err(|_| ENOMEM)?;
+        let mut segments = None;
+        if layout.segments != 0 {
+            let list = segments.insert(memory.list(layout.segments)?);
+            for _ in 0..layout.segments {
+                let segment = memory.zeros(layout.segment())?;
+                list.push_within_capacity(segment).map_err(|_| ENOMEM)?;
+            }
         }
         if let Some(header) = make.rmpp {
             header.write(&mut mad);
@@ -300,9 +303,10 @@ impl SendRequest {
     /// The data of a segment, numbered from 1, for the consumer. For numbers out of range the C
     /// core returns the head of its list; here it is the nearest segment.
     pub(crate) fn segment(&self, number: u32) -> Option<NonNull<u8>> {
-        let last = self.segments.len().checked_sub(1)?;
+        let segments = self.segments.as_ref()?;
+        let last = segments.len().checked_sub(1)?;
         let index = (number as usize).saturating_sub(1).min(last);
-        NonNull::new(self.segments.get(index)?.as_ptr().cast_mut())
+        NonNull::new(segments.get(index)?.as_ptr().cast_mut())
     }
 
     /// Time of expiry.

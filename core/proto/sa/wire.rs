@@ -109,6 +109,8 @@ struct Part {
 }
 
 /// Calls `each` for each byte that the next `bits` bits are in, and advances `at`.
+// Inlined, as are those who call it to write: the widths of fields are constants.
+#[inline(always)]
 fn parts(at: &mut usize, bits: u32, mut each: impl FnMut(Part)) {
     let mut left = bits.min(64);
     while left != 0 {
@@ -131,6 +133,7 @@ fn parts(at: &mut usize, bits: u32, mut each: impl FnMut(Part)) {
 
 /// Returns the range of the next `len` bytes, and advances `at`; `None` if `at` is not at a byte
 /// boundary or there are fewer bytes.
+#[inline(always)]
 fn whole(at: &mut usize, len: usize, end: usize) -> Option<core::ops::Range<usize>> {
     let first = *at / 8;
     let range = first..first.checked_add(len)?;
@@ -142,7 +145,7 @@ fn whole(at: &mut usize, len: usize, end: usize) -> Option<core::ops::Range<usiz
 }
 
 impl Cursor for Pack<'_> {
-    #[inline]
+    #[inline(always)]
     fn bits(&mut self, bits: u32, value: u64) -> u64 {
         let Self { bytes, at } = self;
         let number = value.to_be_bytes();
@@ -159,6 +162,7 @@ impl Cursor for Pack<'_> {
         value
     }
 
+    #[inline(always)]
     fn bytes(&mut self, field: &mut [u8]) {
         let range = whole(&mut self.at, field.len(), self.bytes.len());
         match range.and_then(|range| self.bytes.get_mut(range)) {
