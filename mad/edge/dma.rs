@@ -27,6 +27,10 @@ pub(crate) fn zeros(len: usize, flags: Flags) -> Result<KVec<u8>> {
     Ok(bytes)
 }
 
+/// Bytes that C reads numbers of up to eight bytes from, at their places in a MAD.
+#[repr(C, align(8))]
+pub(super) struct Aligned<const N: usize>(pub(super) [u8; N]);
+
 /// Direction of a DMA transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {

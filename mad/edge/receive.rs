@@ -11,6 +11,7 @@
 //! ```
 
 use super::dma::zeros;
+use super::dma::Aligned;
 use super::dma::Mapping;
 use super::dma::Way;
 use super::port::Gone;
@@ -41,13 +42,21 @@ pub(crate) struct RecvMad {
     /// For the work request that uses the buffer.
     cqe: bindings::ib_cqe,
     /// Slot of the buffer among the receives of the queue pair `kind`.
-    slot: usize,
+    place: usize,
     kind: Special,
     wc: Opaque<bindings::ib_wc>,
     recv_wc: bindings::ib_mad_recv_wc,
-    /// Space for a global route header, then the MAD.
-    data: KVec<u8>,
+    /// Space for a global route header, then the MAD, if `long` has none.
+    short: Aligned<SHORT>,
+    /// The same for the longer MADs of Omni-Path.
+    long: Option<KVec<u8>>,
 }
+
+/// Length of a MAD of InfiniBand and the space before it.
+const SHORT: usize = GRH + wire::MAD_SIZE;
+
+// One object of the allocator, as most buffers are short.
+const _: () = assert!(size_of::<RecvMad>() <= 512);
 
 impl RecvMad {
     /// Allocates a zeroed buffer for a MAD of `mad_size` bytes. The context depends on `flags`.
@@ -56,34 +65,54 @@ impl RecvMad {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(mad_size: usize, flags: Flags) -> Result<KBox<Self>> {
-        let data = zeros(GRH.checked_add(mad_size).ok_or(ENOMEM)?, flags)?;
-        Ok(KBox::new(
-            Self {
+        let len = GRH.checked_add(mad_size).ok_or(ENOMEM)?;
+        let long = if len == SHORT {
+            None
+        } else {
+            Some(zeros(len, flags)?)
+        };
+        // Made in its place, as it is large.
+        KBox::init(
+            init!(Self {
                 cqe: bindings::ib_cqe::default(),
-                slot: 0,
+                place: 0,
                 kind: Special::Gsi,
                 wc: Opaque::new(bindings::ib_wc::default()),
                 // `into_message` writes the pointers before C sees them.
                 recv_wc: bindings::ib_mad_recv_wc::default(),
-                data,
-            },
+                short: Aligned([0; SHORT]),
+                long,
+            }),
             flags,
-        )?)
+        )
+    }
+
+    /// The space for the global route header, and the MAD.
+    fn data(&self) -> &[u8] {
+        self.long.as_deref().unwrap_or(&self.short.0)
+    }
+
+    /// As [`data`](Self::data).
+    fn data_mut(&mut self) -> &mut [u8] {
+        match &mut self.long {
+            Some(long) => long,
+            None => &mut self.short.0,
+        }
     }
 
     /// Maximum size of a MAD in bytes.
     pub(crate) fn mad_size(&self) -> usize {
-        self.data.len().saturating_sub(GRH)
+        self.data().len().saturating_sub(GRH)
     }
 
     /// The space for the global route header, and the MAD.
     pub(crate) fn parts(&self) -> (&[u8; GRH], &[u8]) {
-        self.data.split_first_chunk().unwrap_or((&[0; GRH], &[]))
+        self.data().split_first_chunk().unwrap_or((&[0; GRH], &[]))
     }
 
     /// The MAD.
     pub(crate) fn mad(&mut self) -> &mut [u8] {
-        self.data.get_mut(GRH..).unwrap_or_default()
+        self.data_mut().get_mut(GRH..).unwrap_or_default()
     }
 
     /// The header of the MAD.
@@ -106,15 +135,15 @@ impl RecvMad {
         segment: usize,
         grh: bool,
     ) -> Received {
-        let data = self.data.as_mut_ptr();
-        self.recv_wc.recv_buf.grh = if grh { data.cast() } else { ptr::null_mut() };
-        self.recv_wc.recv_buf.__bindgen_anon_1.mad = data.wrapping_add(GRH).cast();
         // At most some thousands, so it fits.
         self.recv_wc.mad_len = i32::try_from(len).unwrap_or(i32::MAX);
         self.recv_wc.mad_seg_size = segment;
         let this = KBox::into_raw(self);
-        // SAFETY: The memory is owned here, and stays in place until it is freed.
+        // SAFETY: The memory is owned here, and stays in place until it is freed, as do the bytes.
         unsafe {
+            let data = (*this).data_mut().as_mut_ptr();
+            (*this).recv_wc.recv_buf.grh = if grh { data.cast() } else { ptr::null_mut() };
+            (*this).recv_wc.recv_buf.__bindgen_anon_1.mad = data.wrapping_add(GRH).cast();
             (*this).recv_wc.wc = (*this).wc.get();
             let head = &raw mut (*this).recv_wc.rmpp_list;
             (*head).next = head;
@@ -138,11 +167,12 @@ impl RecvMad {
     ) -> Result<Posted> {
         let qp = live.qp(kind).ok_or(EINVAL)?;
         let pd = live.pd().ok_or(EINVAL)?;
-        self.slot = slot;
+        self.place = slot;
         self.kind = kind;
         self.cqe.done = Some(on_received);
-        let len = u32::try_from(self.data.len()).map_err(|_| EINVAL)?;
-        let data = NonNull::new(self.data.as_mut_ptr()).ok_or(EINVAL)?;
+        let data = self.data_mut();
+        let len = u32::try_from(data.len()).map_err(|_| EINVAL)?;
+        let data = NonNull::from(data).cast();
         // SAFETY: `Posted` keeps the memory, and permits no access to it, until it is unmapped.
         let mapping = unsafe { Mapping::new(live, data, len, Way::FromDevice) }?;
         let mut sge = mapping.sge(pd.local_dma_lkey());
@@ -238,7 +268,7 @@ impl Came<'_> {
         // two fields do not change while it is posted.
         unsafe {
             let buffer = self.buffer.as_ptr();
-            ((*buffer).slot, (*buffer).kind)
+            ((*buffer).place, (*buffer).kind)
         }
     }
 }
