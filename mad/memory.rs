@@ -9,7 +9,6 @@
 //! C header: `include/linux/gfp_types.h`.
 
 use super::edge::dma;
-use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::alloc::Flags;
 use kernel::prelude::*;
 use rdma::accounted;
@@ -43,7 +42,7 @@ impl Memory {
         match self {
             Self::Atomic => GFP_ATOMIC,
             Self::Kernel => GFP_KERNEL,
-            Self::Accounted => GFP_KERNEL_ACCOUNT,
+            Self::Accounted => accounted::GFP,
         }
     }
 

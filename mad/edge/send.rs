@@ -19,6 +19,7 @@
 
 use super::agent::AgentPass;
 use super::agent::Handle;
+use super::dma::Aligned;
 use super::dma::Mapping;
 use super::dma::Way;
 use super::port::Live;
@@ -33,6 +34,7 @@ use crate::proto::mad::matching;
 use crate::proto::mad::rmpp;
 use crate::proto::mad::send as life;
 use crate::proto::mad::send::Ticks;
+use crate::proto::mad::wire;
 use crate::proto::mad::wire::Layout;
 use core::cell::UnsafeCell;
 use core::mem::ManuallyDrop;
@@ -100,7 +102,7 @@ struct Work {
 ///
 /// # Invariants
 ///
-/// `work`, and the bytes of `mad` while the send is posted, are accessed only by the holder of the
+/// `work`, and the bytes of the MAD while the send is posted, are accessed only by the holder of the
 /// claim: a [`Claim`] or [`Mapped`], or the device. `claimed` says whether there is a holder.
 #[pin_data]
 pub(crate) struct SendRequest {
@@ -122,8 +124,12 @@ pub(crate) struct SendRequest {
     due: Atomic<u64>,
     pub(crate) life: Keyed<life::SendState>,
     pub(crate) sent: Keyed<matching::Sent>,
-    /// The MAD, or the headers of a transfer.
-    mad: KVec<u8>,
+    /// The MAD, or the headers of a transfer, if `long` has none.
+    short: UnsafeCell<Aligned<{ wire::MAD_SIZE }>>,
+    /// The same for the longer MADs of Omni-Path.
+    long: Option<KVec<u8>>,
+    /// Number of bytes of the MAD, or of the headers.
+    len: usize,
     /// Data of a transfer. Accessed by consumers and the device, not by the core.
     segments: Option<KVVec<KVec<u8>>>,
     layout: Layout,
@@ -136,7 +142,7 @@ pub(crate) struct SendRequest {
 
 // SAFETY: The pointers in the C structures refer to objects that are not bound to a thread.
 unsafe impl core::marker::Send for SendRequest {}
-// SAFETY: By the type invariant `work` and `mad` are accessed by one holder of the claim at a time;
+// SAFETY: By the type invariant `work` and the bytes are accessed by one holder of the claim at a time;
 // fields of `buf` are constant or atomic, by its table; the rest has locks.
 unsafe impl Sync for SendRequest {}
 
@@ -185,13 +191,16 @@ impl SendRequest {
         } else {
             make.mad_size
         };
-        let mut mad = memory.zeros(len)?;
-        if layout.header > mad.len()
-            || layout.segments == 0
-                && layout.header.saturating_add(make.payload as usize) > mad.len()
+        if layout.header > len
+            || layout.segments == 0 && layout.header.saturating_add(make.payload as usize) > len
         {
             return Err(EINVAL);
         }
+        let mut long = if len > wire::MAD_SIZE {
+            Some(memory.zeros(len)?)
+        } else {
+            None
+        };
         let mut segments = None;
         if layout.segments != 0 {
             let list = segments.insert(memory.list(layout.segments)?);
@@ -200,9 +209,7 @@ impl SendRequest {
                 list.push_within_capacity(segment).map_err(|_| ENOMEM)?;
             }
         }
-        if let Some(header) = make.rmpp {
-            header.write(&mut mad);
-        }
+        let elsewhere = long.as_mut().map(|long| long.as_mut_ptr().cast());
         let as_int = |len: usize| i32::try_from(len).map_err(|_| EINVAL);
         let (seg_size, seg_rmpp_size) = if is_transfer {
             (as_int(layout.segment())?, as_int(layout.rmpp_segment())?)
@@ -210,58 +217,66 @@ impl SendRequest {
             (0, 0)
         };
         let ah = whom.handle().map_or(ptr::null_mut(), |handle| handle.raw());
-        let buf = bindings::ib_mad_send_buf {
-            mad: mad.as_mut_ptr().cast(),
-            mad_agent: agent.raw(),
-            ah,
-            hdr_len: as_int(layout.header)?,
-            data_len: as_int(make.data)?,
-            seg_count: as_int(layout.segments)?,
-            seg_size,
-            seg_rmpp_size,
-            ..Default::default()
-        };
-        let mut wr = bindings::ib_ud_wr {
-            remote_qpn: make.remote_qpn,
-            remote_qkey: OWN_QKEY,
-            pkey_index: make.pkey_index,
-            ..Default::default()
-        };
-        wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
-        wr.wr.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED;
-        let work = Work {
-            cqe: bindings::ib_cqe::default(),
-            wr,
-            sge: core::array::from_fn(|_| bindings::ib_sge::default()),
-            mapped: [None, None],
-            segment: 1,
-        };
-        let sent = matching::Sent {
-            tid: 0,
-            class: 0,
-            is_response: false,
-            path: None,
-        };
+        let hdr_len = as_int(layout.header)?;
+        let data_len = as_int(make.data)?;
+        let seg_count = as_int(layout.segments)?;
+        let (remote_qpn, pkey_index) = (make.remote_qpn, make.pkey_index);
         let payload = make.payload;
         let transfer = make.transfer;
         let key = agent.owner().key();
         // INVARIANT: There is no claim, and the send is not shared yet.
-        Arc::pin_init(
-            pin_init!(Self {
+        let send: Arc<Self> = Arc::pin_init(
+            // Large values are made in their places.
+            pin_init!(&this in Self {
                 links <- ListLinks::new(),
                 listed <- AtomicTracker::new(),
                 tag: Tag::new(),
                 waiting_links <- ListLinks::new(),
                 waiting <- AtomicTracker::new(),
-                // SAFETY: `mad`, in the same object, has the bytes.
-                buf: unsafe { SendBuf::new(buf) },
-                work: UnsafeCell::new(work),
+                // SAFETY: The send has the bytes, `short` or `long`; only the address is computed.
+                buf: unsafe {
+                    SendBuf::new(bindings::ib_mad_send_buf {
+                        mad: elsewhere.unwrap_or((&raw mut (*this.as_ptr()).short).cast()),
+                        mad_agent: agent.raw(),
+                        ah,
+                        hdr_len,
+                        data_len,
+                        seg_count,
+                        seg_size,
+                        seg_rmpp_size,
+                        ..Default::default()
+                    })
+                },
+                work: UnsafeCell::new(Work {
+                    cqe: bindings::ib_cqe::default(),
+                    wr: bindings::ib_ud_wr {
+                        wr: bindings::ib_send_wr {
+                            opcode: bindings::ib_wr_opcode_IB_WR_SEND,
+                            send_flags: bindings::ib_send_flags_IB_SEND_SIGNALED,
+                            ..Default::default()
+                        },
+                        remote_qpn,
+                        remote_qkey: OWN_QKEY,
+                        pkey_index,
+                        ..Default::default()
+                    },
+                    sge: core::array::from_fn(|_| bindings::ib_sge::default()),
+                    mapped: [None, None],
+                    segment: 1,
+                }),
                 claimed: Atomic::new(false),
                 number: Atomic::new(0),
                 due: Atomic::new(0),
                 life: Keyed::new(key, life::SendState::new(transfer)),
-                sent: Keyed::new(key, sent),
-                mad,
+                sent: Keyed::new(key, matching::Sent {
+                    tid: 0,
+                    class: 0,
+                    is_response: false,
+                    path: None,
+                }),
+                short: UnsafeCell::new(Aligned([0; wire::MAD_SIZE])),
+                long,
+                len,
                 segments,
                 layout,
                 payload,
@@ -269,7 +284,22 @@ impl SendRequest {
                 agent,
             }),
             memory.flags(),
-        )
+        )?;
+        if let Some(header) = make.rmpp {
+            // Nobody else has it yet.
+            header.write(Claim::new(&send).ok_or(EINVAL)?.mad_mut());
+        }
+        Ok(send)
+    }
+
+    /// The bytes of the MAD, or of the headers.
+    fn bytes(&self) -> NonNull<[u8]> {
+        let start = match &self.long {
+            Some(long) => long.as_ptr().cast_mut(),
+            None => self.short.get().cast(),
+        };
+        // SAFETY: Neither a vector nor a field is at 0.
+        NonNull::slice_from_raw_parts(unsafe { NonNull::new_unchecked(start) }, self.len)
     }
 
     /// The consumer's structure.
@@ -372,15 +402,15 @@ impl Claim {
 
     /// The headers, or the whole MAD.
     pub(crate) fn mad(&self) -> &[u8] {
-        &self.0.mad
+        // SAFETY: `SendRequest` invariant: only the holder of the claim, which is `self`, accesses
+        // the bytes, which exist as long as the send.
+        unsafe { self.0.bytes().as_ref() }
     }
 
     /// The headers, or the whole MAD.
     pub(crate) fn mad_mut(&mut self) -> &mut [u8] {
-        let mad = &self.0.mad;
-        // SAFETY: `SendRequest` invariant: only the holder of the claim, which is `self`, borrowed
-        // mutably, accesses the bytes. The pointer is that of the allocation.
-        unsafe { core::slice::from_raw_parts_mut(mad.as_ptr().cast_mut(), mad.len()) }
+        // SAFETY: As in `mad`, borrowed mutably.
+        unsafe { self.0.bytes().as_mut() }
     }
 
     /// The address handle of the send.
@@ -455,45 +485,47 @@ impl Claim {
     pub(crate) fn map(mut self, live: Live<'_>) -> Result<Mapped> {
         let lkey = live.pd().map_or(0, |pd| pd.local_dma_lkey());
         let send = &*self.0;
-        let header = u32::try_from(send.layout.header).map_err(|_| EINVAL)?;
-        let mad = NonNull::new(send.mad.as_ptr().cast_mut()).ok_or(EINVAL)?;
-        let payload = if send.layout.segments == 0 {
-            // SAFETY: `SendRequest::make` has checked that header and payload are within the bytes.
-            unsafe { mad.add(send.layout.header) }
+        let mad = send.bytes().cast::<u8>();
+        // A single MAD is in one piece.
+        let (first_len, segment) = if send.layout.segments == 0 {
+            let len = send.layout.header.saturating_add(send.payload as usize);
+            (len, None)
         } else {
-            send.segment(self.work().segment).ok_or(EINVAL)?
+            let segment = send.segment(self.work().segment).ok_or(EINVAL)?;
+            (send.layout.header, Some(segment))
         };
+        let first_len = u32::try_from(first_len).map_err(|_| EINVAL)?;
+        let segment = segment.filter(|_| send.payload != 0);
         let payload_len = send.payload;
         let work = self.work_mut();
         // SAFETY: The lengths are within the allocations (`SendRequest::make`), which exist as long
         // as the send; `Mapped` or the device keep the send until it is unmapped. Nothing writes to
         // the bytes while the send is posted.
         unsafe {
-            let first = Mapping::new(live, mad, header, Way::ToDevice)?;
-            let second = if payload_len == 0 {
-                None
-            } else {
-                match Mapping::new(live, payload, payload_len, Way::ToDevice) {
-                    Ok(second) => Some(second),
+            let first = Mapping::new(live, mad, first_len, Way::ToDevice)?;
+            let [to_first, to_second] = &mut work.sge;
+            *to_first = first.sge(lkey);
+            work.wr.wr.num_sge = 1;
+            let mut second = None;
+            if let Some(segment) = segment {
+                match Mapping::new(live, segment, payload_len, Way::ToDevice) {
+                    Ok(mapping) => {
+                        *to_second = mapping.sge(lkey);
+                        work.wr.wr.num_sge = 2;
+                        second = Some(mapping);
+                    }
                     Err(error) => {
                         first.unmap(live.device());
                         return Err(error);
                     }
                 }
-            };
-            work.sge = [
-                first.sge(lkey),
-                second
-                    .as_ref()
-                    .map_or_else(bindings::ib_sge::default, |second| second.sge(lkey)),
-            ];
+            }
             work.mapped = [Some(first), second];
         }
         work.cqe.done = Some(on_sent);
         work.wr.wr.next = ptr::null_mut();
         work.wr.wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut work.cqe);
         work.wr.wr.sg_list = (&raw mut work.sge).cast();
-        work.wr.wr.num_sge = if payload_len == 0 { 1 } else { 2 };
         // INVARIANT: Mapped just now, for the device of its port.
         Ok(Mapped(self))
     }
