@@ -166,8 +166,17 @@ impl Inner {
     /// The send that a message responds to.
     pub(super) fn answered_by(&self, arrived: &Arrived) -> Option<Arc<SendRequest>> {
         self.find(|send, inner| {
-            let sent = send.sent.access(&inner.key);
-            sent.is_some_and(|sent| arrived.answers(sent))
+            let Some(sent) = send.sent.access(&inner.key) else {
+                return false;
+            };
+            if !arrived.is_of(sent) {
+                return false;
+            }
+            let path = sent.path.or_else(|| {
+                let ah = send.awaiting_ah(&inner.key)?;
+                path(send.agent(), ah)
+            });
+            arrived.answers(&matching::Sent { path, ..*sent })
         })
     }
 }
@@ -219,21 +228,24 @@ pub(super) fn post(send: &Arc<SendRequest>) -> Result {
             return Ok(());
         }
     }
-    let is_active = rmpp::Header::parse(claim.mad()).is_some_and(|rmpp| rmpp.is_active());
+    let is_part_of_transfer = || {
+        agent.rmpp_version() != 0
+            && rmpp::Header::parse(claim.mad()).is_some_and(|rmpp| rmpp.is_active())
+    };
     let timeout = ticks(buf.timeout_ms());
     let order = Order {
         timeout,
         retries: buf.retries() as u32,
         counted: timeout != 0
-            && !(agent.rmpp_version() != 0 && is_active)
+            && !is_part_of_transfer()
             && (wire::is_smi(header.class) || matches!(header.class, class::CM | class::SA)),
     };
     let sent = matching::Sent {
         tid: header.tid,
         class: header.class,
         is_response: header.is_response(),
-        // Only responses are compared.
-        path: if timeout != 0 || send.layout().segments != 0 {
+        // Of a single MAD it is only found when there may be a response to it.
+        path: if send.layout().segments != 0 {
             claim.ah().and_then(|ah| path(agent, ah))
         } else {
             None

@@ -63,6 +63,7 @@ use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::list::Tag;
+use rdma::sync::Key;
 use rdma::sync::Keyed;
 
 /// `IB_QP_SET_QKEY`: the Q_Key of the queue pair itself is sent.
@@ -337,6 +338,17 @@ impl SendRequest {
         let last = segments.len().checked_sub(1)?;
         let index = (number as usize).saturating_sub(1).min(last);
         NonNull::new(segments.get(index)?.as_ptr().cast_mut())
+    }
+
+    /// The address handle of the send, if it awaits a response. It does not end while the agent's lock is
+    /// held, which `key` shows.
+    pub(crate) fn awaiting_ah<'a>(&'a self, key: &'a Key) -> Option<&'a Ah> {
+        if !self.life.access(key)?.awaits() {
+            return None;
+        }
+        // SAFETY: As in `Claim::ah`: the send was posted, and it has not ended, as it awaits a response.
+        // It ends by a change of its state, for which the lock is needed.
+        unsafe { Option::from_c(self.buf.ah()) }
     }
 
     /// Time of expiry.

@@ -40,7 +40,7 @@ pub struct Sent {
     pub class: u8,
     /// Whether it is a response itself.
     pub is_response: bool,
-    /// Destination; `None` if the driver does not report it.
+    /// Destination; `None` if the driver does not report it, or was not asked yet.
     pub path: Option<Path>,
 }
 
@@ -65,10 +65,16 @@ pub struct Arrived {
 }
 
 impl Arrived {
+    /// Returns whether this MAD has the transaction and the class of `sent`, whose destination need not
+    /// be known for that.
+    pub const fn is_of(&self, sent: &Sent) -> bool {
+        self.tid == sent.tid && self.class == sent.class
+    }
+
     /// Returns whether this MAD responds to `sent`, as far as can be determined. In a transaction
     /// of many MADs (RMPP), both directions respond to each other.
     pub fn answers(&self, sent: &Sent) -> bool {
-        if self.tid != sent.tid || self.class != sent.class {
+        if !self.is_of(sent) {
             return false;
         }
         // On a directed route, LIDs may be permissive at both ends.
