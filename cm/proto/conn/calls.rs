@@ -403,26 +403,28 @@ impl<R: Route> Conn<R> {
         now: Instant,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
+        // One value, which is made where it is returned to.
+        let mut done = refused();
         if data.len() > private::DREP {
-            return refused();
+            return done;
         }
         let State::Linked {
             link,
             step: Step::DreqRcvd,
         } = &self.state
         else {
-            return refused();
+            return done;
         };
         let body = Body::Drep(Drep {
             local_id: self.local_id,
             remote_id: link.peer.id,
             private: data,
         });
-        let posted = once(&link.terms, body, post);
-        let mut actions = Actions::default();
-        self.end_with_timewait(now, &mut actions);
+        let (result, actions) = &mut done;
+        *result = once(&link.terms, body, post).map_err(CallError::NotPosted);
+        self.end_with_timewait(now, actions);
         actions.keep = keep(data);
-        (posted.map_err(CallError::NotPosted), actions)
+        done
     }
 
     #[inline(never)]

@@ -386,19 +386,20 @@ impl<R: Route> Conn<R> {
 
     #[inline(never)]
     fn on_drep(&mut self, m: &Drep<'_>, now: Instant) -> Actions<R> {
-        if m.local_id != self.remote_id {
-            return Actions::default();
-        }
+        // One value, which is made where it is returned to.
+        let mut actions = Actions::default();
         let State::Linked {
             step: Step::DreqSent { .. } | Step::DreqRcvd,
             ..
         } = &self.state
         else {
-            return Actions::default();
+            return actions;
         };
-        let mut actions = deliver(Kind::Drep);
-        actions.cancel = self.current_send();
-        self.end_with_timewait(now, &mut actions);
+        if m.local_id == self.remote_id {
+            actions.event = Some(Event::Received(Kind::Drep));
+            actions.cancel = self.current_send();
+            self.end_with_timewait(now, &mut actions);
+        }
         actions
     }
 
