@@ -13,10 +13,10 @@
 //!   not collected the completions of the previous doorbell at once, since then it was waiting for
 //!   them;
 //! * the first [`Cork::FREE`] doorbells of a burst are served at once;
-//! * a later one is held until [`Cork::COUNT`] requests or [`Cork::BYTES`] are held, until that
-//!   number would have been reached at the pace of this burst (but at most [`Cork::HOLD`]), until a
-//!   packet or a timer gives the send half a turn, or until the user arms one of the queue pair's
-//!   completion queues, which precedes sleeping.
+//! * a later one is held until [`Cork::COUNT`] requests are held or one more of the same length
+//!   would make them [`Cork::BYTES`], until that number would have been reached at the pace of this
+//!   burst (but at most [`Cork::HOLD`]), until a packet or a timer gives the send half a turn, or
+//!   until the user arms one of the queue pair's completion queues, which precedes sleeping.
 //!
 //! So only the last requests of a long burst may be late, if the sender polls for their effects: by
 //! a few microseconds for a user that posts twice per microsecond, by [`Cork::HOLD`] for one that
@@ -85,8 +85,11 @@ impl Cork {
     pub const LEAST: Nanos = Nanos(5_000);
     /// Maximum number of requests held.
     pub const COUNT: u32 = 16;
-    /// Maximum number of bytes held.
+    /// Maximum number of bytes held: those of a train, with headers.
     pub const BYTES: u32 = 64 << 10;
+    /// Number of requests from which on [`Cork::BYTES`] is not to be reached. Fewer, which are large,
+    /// make a train each.
+    pub const FEW: u32 = 4;
 
     /// Creates a state without held requests and without a burst.
     #[must_use]
@@ -115,11 +118,13 @@ impl Cork {
             return Ring::Serve;
         }
         let Queued { waiting, bytes } = queued();
-        let bytes = self.bytes.saturating_add(bytes);
-        if waiting == 0 || waiting >= Self::COUNT || bytes >= Self::BYTES {
+        let held = self.bytes.saturating_add(bytes);
+        // One more of this length would not fit the train of the others, and would leave alone.
+        let is_train = waiting >= Self::FEW && held.saturating_add(bytes) >= Self::BYTES;
+        if waiting == 0 || waiting >= Self::COUNT || held >= Self::BYTES || is_train {
             return Ring::Serve;
         }
-        self.bytes = bytes;
+        self.bytes = held;
         match self.since {
             None => {
                 self.since = Some(doorbell.now);

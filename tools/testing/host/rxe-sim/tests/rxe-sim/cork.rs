@@ -187,6 +187,31 @@ fn bytes_count_from_the_first_that_waits() {
 }
 
 #[test]
+fn a_train_is_not_exceeded_by_one_request() {
+    // Requests that fill one packet of 4096 bytes: sixteen of them, with headers, exceed a train.
+    let mut cork = warm();
+    let bytes = 4096;
+    for waiting in 1..15 {
+        let ring = cork.ring(bell(0, 1_000), || Queued { waiting, bytes });
+        assert!(matches!(ring, Ring::Hold(_)), "{waiting}");
+    }
+    let last = Queued { waiting: 15, bytes };
+    assert_eq!(cork.ring(bell(0, 1_000), || last), Ring::Serve);
+    // A few large ones are not split up: the fourth does not wait, the third does.
+    let mut cork = warm();
+    let bytes = Cork::BYTES / 4;
+    for waiting in 1..Cork::FEW {
+        let ring = cork.ring(bell(0, 1_000), || Queued { waiting, bytes });
+        assert!(matches!(ring, Ring::Hold(_)), "{waiting}");
+    }
+    let last = Queued {
+        waiting: Cork::FEW,
+        bytes,
+    };
+    assert_eq!(cork.ring(bell(0, 1_000), || last), Ring::Serve);
+}
+
+#[test]
 fn a_burst_is_doorbells_close_together() {
     let close = Cork::CLOSE.0;
     for (gap, held) in [(0, true), (close, true), (close + 1, false)] {
