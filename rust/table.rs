@@ -175,6 +175,15 @@ impl<T: Send + Sync + 'static, const FRONT: usize> Table<T, FRONT> {
     }
 }
 
+/// Converts a borrow, as from [`Table::borrow`], to a plain reference that lives as long.
+#[inline]
+pub fn plain<'a, T>(item: ArcBorrow<'a, T>) -> &'a T {
+    let item: *const T = &*item;
+    // SAFETY: For `'a`, the reference count of the item is not zero and it is not borrowed mutably:
+    // the caller of `ArcBorrow::from_raw` guarantees both.
+    unsafe { &*item }
+}
+
 impl<T, const FRONT: usize> Table<T, FRONT> {
     /// Reserves the next free ID of `range`, wrapping at its end.
     ///

@@ -162,6 +162,20 @@ impl<T> RunToken<T> {
         Some(unsafe { self.work(due & Self::PENDING, run) })
     }
 
+    /// Takes the value if it is free and nothing is pending, as [`RunToken::kick_idle`] does, for a
+    /// caller that has work for it in several steps. Otherwise has no effect and returns `None`. The
+    /// caller must end the access with [`Exclusive::finish`].
+    #[inline]
+    pub fn exclusive_idle(&self) -> Option<Exclusive<'_, T>> {
+        // Acquire: the new owner sees the accesses of the previous one.
+        self.swap(0, RUN, Ordering::Acquire).ok()?;
+        // INVARIANT: `RUN` was clear, and this call has set it.
+        Some(Exclusive {
+            value: self.value.get_mut(),
+            hold: Hold(self),
+        })
+    }
+
     /// Waits until the value is free and takes it; until [`Exclusive::finish`], kicks only set
     /// bits. Also works on a closed token. `relax` is called while waiting (`cpu_relax`; a yield on
     /// the host).

@@ -178,6 +178,20 @@ impl<'m> Batch<'m> {
         Ok(())
     }
 
+    /// Returns bytes `offset .. offset + len` of a message in its buffers, if they are contiguous
+    /// and may be read; otherwise the caller must use [`Self::gather`], which finds the error. They
+    /// have no lock.
+    #[inline]
+    pub(crate) fn source(
+        &mut self,
+        list: &[Sge],
+        cursor: &Cursor,
+        offset: u32,
+        len: usize,
+    ) -> Option<Part<'_>> {
+        self.part_of(list, cursor, offset, len, Touch::Read)
+    }
+
     /// Calls `fill` to write `len` bytes into the buffers of a message, starting at `offset`.
     ///
     /// # Errors

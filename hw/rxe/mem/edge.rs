@@ -170,6 +170,23 @@ impl<'a> Part<'a> {
         }
     }
 
+    /// Returns `len` bytes of it, from offset `at` on; `None` if there are fewer.
+    #[inline]
+    #[must_use]
+    pub fn slice(&self, at: usize, len: usize) -> Option<Self> {
+        if len > self.len.checked_sub(at)? {
+            return None;
+        }
+        // INVARIANT: The bytes are a part of those of `self`.
+        Some(Self {
+            // SAFETY: `at <= self.len`, so the result is inside the piece or one past its end.
+            at: unsafe { self.at.add(at) },
+            len,
+            writable: self.writable,
+            _region: PhantomData,
+        })
+    }
+
     /// Returns address and length.
     #[inline]
     pub fn range(&self) -> (NonNull<u8>, usize) {

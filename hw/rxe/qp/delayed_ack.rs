@@ -128,7 +128,8 @@ impl Qp {
         } = half;
         // The only possible note is congestion.
         let mut notes = Notes::NONE;
-        let mut host = io.host(self, &mut notes);
+        let mut batch = self.batch();
+        let mut host = io.host(self, &mut batch, &mut notes);
         // Without memory, the acknowledgment counts as lost on the network.
         let _: bool = engine.send_ack_by(|ack| host.emit(ack));
         host.finish();

@@ -51,6 +51,7 @@ mod requester;
 pub(super) use answers::answer;
 pub(super) use answers::Answer;
 pub(super) use answers::Answers;
+pub(super) use datagram::DatagramVisit;
 
 use super::recv::RecvHalf;
 use super::turn::bounded;
@@ -350,7 +351,8 @@ impl Qp {
         }
         let request = request.as_mut().map(Request::borrow);
         let mut notes = Notes::NONE;
-        let mut host = io.host_loopback(&this, request, answers, &mut notes);
+        let mut batch = this.batch();
+        let mut host = io.host_loopback(&this, &mut batch, request, answers, &mut notes);
         if let Some(packet) = packet {
             // The engine counts other dispositions where they matter.
             parked = engine.on_request(packet, &mut host) == Disposition::Parked;
@@ -362,6 +364,7 @@ impl Qp {
         let progress = engine.poll(&mut host, BUDGET);
         host.finish();
         drop(host);
+        drop(batch);
         Self::after_recv_turn(this, &notes);
         if notes.flushes {
             // The requester tries again, in a turn of its own.

@@ -133,9 +133,14 @@ impl RecvHalf {
 
 impl RecvIo {
     /// Returns the host for one turn.
-    pub(super) fn host<'a>(&'a mut self, qp: &'a Qp, notes: &'a mut Notes) -> RecvWorld<'a> {
+    pub(super) fn host<'a, 'm>(
+        &'a mut self,
+        qp: &'a Qp,
+        batch: &'a mut Batch<'m>,
+        notes: &'a mut Notes,
+    ) -> RecvWorld<'a, 'm> {
         RecvWorld {
-            batch: qp.batch(),
+            batch,
             qp,
             io: self,
             present: Present::Nothing,
@@ -145,16 +150,17 @@ impl RecvIo {
     }
 
     /// Returns the host for one turn inside that of a requester on this device.
-    pub(super) fn host_loopback<'a>(
+    pub(super) fn host_loopback<'a, 'm>(
         &'a mut self,
         qp: &'a Qp,
+        batch: &'a mut Batch<'m>,
         request: Option<Request<'a>>,
         answers: &'a mut Answers,
         notes: &'a mut Notes,
-    ) -> RecvWorld<'a> {
+    ) -> RecvWorld<'a, 'm> {
         self.loopback = true;
         RecvWorld {
-            batch: qp.batch(),
+            batch,
             qp,
             io: self,
             present: request.map_or(Present::Nothing, Present::Request),
@@ -163,15 +169,16 @@ impl RecvIo {
         }
     }
 
-    /// Returns the host for one turn inside that of a sender on this device, for its datagram.
-    pub(super) fn host_datagram<'a>(
+    /// Returns the host for a datagram of a sender on this device, in the sender's turn.
+    pub(super) fn host_datagram<'a, 'm>(
         &'a mut self,
         qp: &'a Qp,
+        batch: &'a mut Batch<'m>,
         request: Request<'a>,
         notes: &'a mut Notes,
-    ) -> RecvWorld<'a> {
+    ) -> RecvWorld<'a, 'm> {
         RecvWorld {
-            batch: qp.batch(),
+            batch,
             qp,
             io: self,
             present: Present::Request(request),
@@ -192,10 +199,11 @@ impl RecvIo {
 }
 
 /// Implements the engine's host interface for one turn.
-pub(super) struct RecvWorld<'a> {
+pub(super) struct RecvWorld<'a, 'm> {
     qp: &'a Qp,
     io: &'a mut RecvIo,
-    batch: Batch<'a>,
+    /// Owned by the caller, who drops it after the turn; datagrams on one device share it.
+    batch: &'a mut Batch<'m>,
     present: Present<'a>,
     /// Destination of responses, if a requester on this device takes them.
     answers: Option<&'a mut Answers>,
@@ -212,7 +220,7 @@ enum Present<'a> {
     Request(Request<'a>),
 }
 
-impl RecvWorld<'_> {
+impl RecvWorld<'_, '_> {
     /// Makes a received packet the current one.
     #[inline]
     pub(super) fn set_packet(&mut self, packet: RxPacket) {
@@ -314,7 +322,7 @@ impl RecvWorld<'_> {
     }
 }
 
-impl Keeper for RecvWorld<'_> {
+impl Keeper for RecvWorld<'_, '_> {
     #[inline]
     fn take_packet(&mut self) -> Option<RxPacket> {
         match core::mem::replace(&mut self.present, Present::Nothing) {
@@ -333,7 +341,7 @@ impl Keeper for RecvWorld<'_> {
     }
 }
 
-impl RecvHost for RecvWorld<'_> {
+impl RecvHost for RecvWorld<'_, '_> {
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::RemOp);
         if let Some(answers) = &mut self.answers {

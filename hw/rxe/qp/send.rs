@@ -10,6 +10,7 @@ use super::datagram::Destinations;
 use super::early::Keeper;
 use super::early::Stash;
 use super::loopback::Answer;
+use super::loopback::DatagramVisit;
 use super::loopback::Link;
 use super::loopback::LoopbackPeer;
 use super::loopback::Spent;
@@ -165,6 +166,7 @@ impl SendIo {
             rcu,
             room,
             loopback_peer: None,
+            visit: None,
             notes,
             batch: qp.batch(),
             qp,
@@ -200,6 +202,8 @@ pub(super) struct SendWorld<'a> {
     room: u32,
     /// The peer on this device, if there is one; `None` until it is looked up.
     pub(super) loopback_peer: Option<Option<LoopbackPeer<'a>>>,
+    /// The visit to the receiver of the last datagrams, if it is on this device.
+    pub(super) visit: Option<DatagramVisit<'a>>,
     pub(super) spent: Spent,
     /// Owned by the caller, who reads them after the turn; a reference avoids moving them.
     notes: &'a mut Notes,
@@ -316,10 +320,11 @@ impl SendWorld<'_> {
             return Ok(());
         };
         if let Some(network) = sender.loopback(&qp.dev) {
-            let path = *sender.path();
-            if let Some(handed) = self.hand_datagram(packet, &path, network) {
+            if let Some(handed) = self.hand_datagram(packet, network) {
                 return handed;
             }
+            // The packet takes the lane, and the receiver must not be kept busy.
+            self.end_visit();
         }
         self.take_room()?;
         let SendIo {
@@ -350,6 +355,7 @@ impl SendWorld<'_> {
     /// Ends the turn and sends its packets.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
+        self.end_visit();
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
         } else {

@@ -178,19 +178,19 @@ impl<'w> Half for Sending<'_, 'w> {
 }
 
 /// The receive half during its turn.
-struct Receiving<'a, 'w> {
+struct Receiving<'a, 'w, 'm> {
     qp: &'a Qp,
     engine: &'a mut RecvSide<KVec<proto::Resource>>,
-    host: &'a mut RecvWorld<'w>,
+    host: &'a mut RecvWorld<'w, 'm>,
     /// Whether the acknowledgment may be delayed.
     may_wait: bool,
 }
 
-impl<'w> Half for Receiving<'_, 'w> {
-    type Host = RecvWorld<'w>;
+impl<'w, 'm> Half for Receiving<'_, 'w, 'm> {
+    type Host = RecvWorld<'w, 'm>;
 
     #[inline(always)]
-    fn host(&mut self) -> &mut RecvWorld<'w> {
+    fn host(&mut self) -> &mut RecvWorld<'w, 'm> {
         self.host
     }
 
@@ -378,7 +378,8 @@ impl Qp {
             requester_waits: _,
         } = half;
         let mut notes = Notes::NONE;
-        let mut host = io.host(&this, &mut notes);
+        let mut batch = this.batch();
+        let mut host = io.host(&this, &mut batch, &mut notes);
         if failed {
             engine.set_error();
         }
@@ -422,6 +423,7 @@ impl Qp {
         host.finish();
         // Release memory before consumers are notified.
         drop(host);
+        drop(batch);
         Self::after_recv_turn(this, &notes);
         verdict(progress, more || notes.flushes, &notes, |span| {
             Timer::<Qp, 1>::arm_if_earlier(this, rdma::timer::after(span));

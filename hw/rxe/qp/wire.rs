@@ -22,6 +22,7 @@ use crate::wire::Bth;
 use crate::wire::Opcode;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use rdma::net::AddrPair;
 use rdma::net::InFlight;
 
 /// A destination, and the route to it while that is valid.
@@ -37,6 +38,14 @@ pub(super) struct Sender {
     /// Packets sent in this turn, and their bytes.
     packets: u32,
     bytes: usize,
+    /// The network header that a receiver on this device saw last, for the same opcode and length.
+    grh: Option<Grh>,
+}
+
+struct Grh {
+    opcode: Opcode,
+    payload_len: usize,
+    bytes: [u8; 40],
 }
 
 impl Sender {
@@ -51,6 +60,7 @@ impl Sender {
             checked: false,
             packets: 0,
             bytes: 0,
+            grh: None,
         }
     }
 
@@ -66,6 +76,28 @@ impl Sender {
             vlan: self.route.as_ref()?.loopback()?,
             is_v6: self.path.addrs().is_v6(),
         })
+    }
+
+    /// Returns the addresses of a datagram to a receiver on this device, and the network header that
+    /// the receiver sees. A stream of one length has the same header.
+    #[inline]
+    pub(super) fn outer(
+        &mut self,
+        opcode: Opcode,
+        payload_len: usize,
+    ) -> Option<(&AddrPair, &[u8; 40])> {
+        let same = self
+            .grh
+            .as_ref()
+            .is_some_and(|kept| kept.opcode == opcode && kept.payload_len == payload_len);
+        if !same {
+            self.grh = Some(Grh {
+                opcode,
+                payload_len,
+                bytes: net::grh(&self.path, opcode, payload_len),
+            });
+        }
+        Some((self.path.addrs(), &self.grh.as_ref()?.bytes))
     }
 
     /// Sends a packet whose payload `fill` writes; it leaves in [`Self::flush`] at the latest.

@@ -16,7 +16,7 @@ use super::wqe::{
     at, parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest,
 };
 use super::RingBuf;
-use crate::mem::{Batch, Cursor, Fill, Filled, Locks, MemError, Room, Sge};
+use crate::mem::{Batch, Cursor, Fill, Filled, Locks, MemError, Part, Room, Sge};
 use crate::proto::{RecvFetch, SendFetch};
 use kernel::prelude::*;
 use rdma::accounted;
@@ -183,6 +183,27 @@ impl SendQueue {
                     .and_then(|data| to.fill(data))
                     .ok_or(MemError::ListTooShort)
             }
+        }
+    }
+
+    /// Returns `len` bytes of the message in `slot`, if they are contiguous in a region:
+    /// [`Batch::source`].
+    #[inline]
+    pub(crate) fn source<'b>(
+        &self,
+        slot: u32,
+        offset: u32,
+        len: u32,
+        batch: &'b mut Batch<'_>,
+    ) -> Option<Part<'b>> {
+        let place = self.slots.get(slot as usize)?;
+        let start = (slot as usize).checked_mul(self.share)?;
+        match place.buffers {
+            Buffers::Sges(count) => {
+                let list = self.store.get(start..)?.get(..count)?;
+                batch.source(list, &place.cursor, offset, len as usize)
+            }
+            Buffers::Inline(_) => None,
         }
     }
 

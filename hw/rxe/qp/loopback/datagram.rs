@@ -7,6 +7,11 @@
 //! (`net::local`), as a packet. So order is preserved, and nobody waits: there is no connection by
 //! which a receiver could wake the sender.
 //!
+//! Consecutive datagrams of a turn to the same destination make one *visit*: the receive half is
+//! taken once, its regions are looked up once, and its consumer is notified at the end. Packets that
+//! arrive meanwhile are queued and follow. A visit ends with the turn, which limits its datagrams, or
+//! earlier: with a datagram to another queue pair of this device, or one that takes the lane.
+//!
 //! What a packet from the network goes through applies here, too: the destination may not exist, be
 //! of another type, or have no receive request; the datagram is lost then.
 //!
@@ -21,10 +26,10 @@ use super::super::work;
 use super::super::Notes;
 use super::super::Qp;
 use super::answers::received;
-use super::requester::Data;
+use super::requester::with_data;
 use super::Request;
 use crate::device::MULTICAST_QPN;
-use crate::net;
+use crate::mem::Batch;
 use crate::proto::Disposition;
 use crate::proto::Progress;
 use crate::proto::TxError;
@@ -32,138 +37,206 @@ use crate::proto::TxPacket;
 use crate::queue::cqe::Network;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::ArcBorrow;
-use rdma::token::Turn;
+use rdma::token::Exclusive;
 
 /// What became of a datagram that was handed over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Handed {
     /// It was received or dropped.
     Over,
-    /// The half is busy, or must handle other packets first.
-    Busy,
     /// Memory that it needs is absent.
     Parked,
 }
 
+/// Who is at a number on this device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receiver {
+    /// The queue pair that is being visited.
+    Visited,
+    /// The half is busy, or must handle other packets first.
+    Busy,
+    /// Nobody who receives datagrams.
+    Nobody,
+}
+
 impl SendWorld<'_> {
-    /// Passes a datagram along `path`, which leads to this device, to its destination. Returns
-    /// `None` if it must be sent as a packet.
+    /// Passes a datagram to its destination on this device, to which the sender that was found last
+    /// leads. Returns `None` if it must be sent as a packet.
     pub(in crate::qp) fn hand_datagram(
         &mut self,
         packet: &TxPacket,
-        path: &net::Path,
         network: Network,
     ) -> Option<Result<(), TxError>> {
-        let qp = self.qp;
-        let dev = &qp.dev;
         let to = packet.dest.qpn().0;
-        if to == MULTICAST_QPN || path.addrs().is_multicast() || !dev.endpoint.is_lane_empty(to) {
+        let addrs = self.io.destinations.found()?.path().addrs();
+        if to == MULTICAST_QPN || addrs.is_multicast() {
             return None;
         }
         if self.spent.all() {
             return Some(Err(TxError::Enough));
         }
-        // Errors in local memory must not affect the receiver.
-        if let Err(error) = self.check_payload(packet) {
-            return Some(Err(error));
-        }
         let len = packet.payload.len();
-        let peer = dev.qps.borrow(to, self.rcu);
-        let Some(peer) = peer.filter(|peer| peer.kind.is_datagram() && peer.hears_requests())
-        else {
-            self.spent.add(len);
-            return Some(Ok(()));
-        };
+        match self.visit(to) {
+            Receiver::Visited => {}
+            Receiver::Busy => return None,
+            Receiver::Nobody => {
+                if let Err(error) = self.check_payload(packet) {
+                    return Some(Err(error));
+                }
+                self.spent.add(len);
+                return Some(Ok(()));
+            }
+        }
+        let Self {
+            io, batch, visit, ..
+        } = self;
+        let SendIo {
+            queue,
+            destinations,
+            ..
+        } = &mut **io;
         // CAST: u32 to usize, lossless on the supported 64-bit machines.
-        let grh = net::grh(path, packet.opcode, len as usize);
-        let SendIo { queue, .. } = &mut *self.io;
-        let mut data = Data::new(packet, queue, &mut self.batch);
-        let handed = Qp::take_datagram(
-            peer,
-            Request {
+        let (from, grh) = destinations.found()?.outer(packet.opcode, len as usize)?;
+        let visit = visit.as_mut()?;
+        // Errors in local memory must not affect the receiver.
+        let handed = with_data(packet, queue, batch, |data| {
+            let handed = visit.take(Request {
                 packet: &received(packet),
-                from: path.addrs(),
+                from,
                 network,
-                grh: Some(&grh),
+                grh: Some(grh),
                 fill: &mut |at, room, locks| data.fill(at, room, locks),
-            },
-        );
-        let failed = data.failed();
+            });
+            (handed, data.failed())
+        });
         match handed {
-            Handed::Over => {
+            Err(error) => Some(Err(self.refused(error))),
+            Ok((Handed::Over, _)) => {
                 self.spent.add(len);
                 Some(Ok(()))
             }
-            Handed::Parked => failed.map(|error| Err(self.refused(error))),
-            Handed::Busy => None,
+            Ok((Handed::Parked, failed)) => failed.map(|error| Err(self.refused(error))),
+        }
+    }
+
+    /// Visits queue pair `to` of this device, unless this is the present visit.
+    #[inline]
+    fn visit(&mut self, to: u32) -> Receiver {
+        match &self.visit {
+            // It may have failed since the last datagram.
+            Some(visit) if visit.qp.number == to && visit.qp.hears_requests() => Receiver::Visited,
+            Some(_) | None => self.begin_visit(to),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_visit(&mut self, to: u32) -> Receiver {
+        self.end_visit();
+        let dev = &self.qp.dev;
+        if !dev.endpoint.is_lane_empty(to) {
+            return Receiver::Busy;
+        }
+        let peer = dev.qps.borrow(to, self.rcu);
+        let Some(peer) = peer.filter(|peer| peer.kind.is_datagram() && peer.hears_requests())
+        else {
+            return Receiver::Nobody;
+        };
+        self.visit = DatagramVisit::begin(peer);
+        match self.visit {
+            Some(_) => Receiver::Visited,
+            None => Receiver::Busy,
+        }
+    }
+
+    /// Ends the present visit, if there is one.
+    #[inline]
+    pub(in crate::qp) fn end_visit(&mut self) {
+        if self.visit.is_some() {
+            self.leave();
+        }
+    }
+
+    #[inline(never)]
+    fn leave(&mut self) {
+        if let Some(visit) = self.visit.take() {
+            visit.end();
         }
     }
 }
 
-impl Qp {
-    /// Runs a turn of the receive half inside the turn of a sender on this device, for its datagram.
-    fn take_datagram(this: ArcBorrow<'_, Self>, request: Request<'_>) -> Handed {
-        let mut request = Some(request);
-        let mut handed = Handed::Busy;
-        let kick = this.recv.kick_idle(
-            0,
-            bounded(|half: &mut RecvHalf, bits| {
-                let Some(request) = request.take() else {
-                    return Self::recv_turn(this, half, bits, &mut None);
-                };
-                let (turn, became) = Self::datagram_taken(this, half, request);
-                handed = became;
-                turn
-            }),
+/// A receive half on this device that takes datagrams of a sender's turn. [`Self::end`] must be
+/// called.
+pub(in crate::qp) struct DatagramVisit<'a> {
+    qp: ArcBorrow<'a, Qp>,
+    half: Exclusive<'a, RecvHalf>,
+    batch: Batch<'a>,
+    notes: Notes,
+}
+
+impl<'a> DatagramVisit<'a> {
+    /// Takes the receive half of `qp`, if it is idle.
+    fn begin(qp: ArcBorrow<'a, Qp>) -> Option<Self> {
+        let there = rdma::table::plain(qp);
+        let half = there.recv.exclusive_idle()?;
+        let visit = Self {
+            qp,
+            half,
+            batch: there.batch(),
+            notes: Notes::NONE,
+        };
+        // Packets that arrived earlier come first. Whoever queued them runs the half.
+        if visit.half.parked.is_some() || visit.half.backlog.is_some() || qp.requests.len() != 0 {
+            visit.end();
+            return None;
+        }
+        Some(visit)
+    }
+
+    /// Passes a datagram to the half.
+    fn take(&mut self, mut request: Request<'_>) -> Handed {
+        // The next request that the user sends may be a reply.
+        self.qp.heard.store(true, Relaxed);
+        let RecvHalf { engine, io, .. } = &mut *self.half;
+        let packet = request.packet;
+        let mut host = io.host_datagram(
+            &self.qp,
+            &mut self.batch,
+            request.borrow(),
+            &mut self.notes,
         );
-        match kick {
-            Some(kick) => {
-                Self::after_recv(this, kick);
-                handed
+        let disposition = engine.on_request(packet, &mut host);
+        drop(host);
+        match disposition {
+            Disposition::Parked => Handed::Parked,
+            Disposition::Early | Disposition::Done => Handed::Over,
+            Disposition::Dropped(_) => {
+                self.qp.count_dropped(disposition);
+                Handed::Over
             }
-            None => Handed::Busy,
         }
     }
 
-    /// Body of the first turn of [`Self::take_datagram`].
-    fn datagram_taken(
-        this: ArcBorrow<'_, Self>,
-        half: &mut RecvHalf,
-        mut request: Request<'_>,
-    ) -> (Turn, Handed) {
-        let RecvHalf {
-            engine,
-            io,
-            backlog,
-            delayed_ack: _,
-            parked,
-            requester_waits: _,
-        } = half;
-        // Packets that arrived earlier come first. Whoever queued them runs the half.
-        if parked.is_some() || backlog.is_some() || this.requests.len() != 0 {
-            return (Turn::Done, Handed::Busy);
-        }
-        // The next request that the user sends may be a reply.
-        this.heard.store(true, Relaxed);
-        let mut notes = Notes::NONE;
-        let packet = *request.packet;
-        let mut host = io.host_datagram(&this, request.borrow(), &mut notes);
-        let disposition = engine.on_request(&packet, &mut host);
-        this.count_dropped(disposition);
-        host.drop_packet();
+    /// Ends the turn of the half, and releases it.
+    fn end(self) {
+        let Self {
+            qp,
+            mut half,
+            mut batch,
+            mut notes,
+        } = self;
+        let RecvHalf { engine, io, .. } = &mut *half;
+        let mut host = io.host(&qp, &mut batch, &mut notes);
         let progress = engine.poll(&mut host, BUDGET);
         host.finish();
         drop(host);
-        Self::after_recv_turn(this, &notes);
-        let turn = match progress {
-            Progress::Idle | Progress::Blocked => Turn::Done,
-            // The engine is flushing.
-            Progress::More => Turn::Later(work::POLL),
-        };
-        let handed = match disposition {
-            Disposition::Parked => Handed::Parked,
-            Disposition::Early | Disposition::Done | Disposition::Dropped(_) => Handed::Over,
-        };
-        (turn, handed)
+        drop(batch);
+        Qp::after_recv_turn(qp, &notes);
+        match progress {
+            Progress::Idle | Progress::Blocked => {}
+            // The engine is flushing. The token is taken, so this only records the work.
+            Progress::More => Qp::kick_recv(qp, work::POLL),
+        }
+        let turn = bounded(|half, bits| Qp::recv_turn(qp, half, bits, &mut None));
+        Qp::after_recv(qp, half.finish(turn));
     }
 }

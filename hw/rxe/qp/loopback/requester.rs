@@ -20,6 +20,7 @@ use crate::mem::Batch;
 use crate::mem::Fault;
 use crate::mem::Locks;
 use crate::mem::MemError;
+use crate::mem::Part;
 use crate::mem::Room;
 use crate::proto;
 use crate::proto::Disposition;
@@ -41,28 +42,56 @@ use kernel::sync::atomic::Relaxed;
 /// have become unreadable since: pages may have become absent, and the user may have deregistered
 /// or changed the region.
 pub(super) struct Data<'d, 'b> {
-    payload: Payload,
-    queue: &'d mut SendQueue,
-    batch: &'d mut Batch<'b>,
+    source: Source<'d, 'b>,
     /// Why it could not be read.
     failed: Option<MemError>,
 }
 
-impl<'d, 'b> Data<'d, 'b> {
-    #[inline]
-    pub(super) fn new(
-        packet: &TxPacket,
+enum Source<'d, 'b> {
+    /// Contiguous memory, which the check has found: no further lookup is needed.
+    Whole(Part<'d>),
+    /// Everything else.
+    Pieces {
+        payload: Payload,
         queue: &'d mut SendQueue,
         batch: &'d mut Batch<'b>,
-    ) -> Self {
-        Self {
-            payload: packet.payload,
-            queue,
-            batch,
-            failed: None,
-        }
-    }
+    },
+}
 
+/// Checks that the payload of a request can be read now, and calls `hand` to read it.
+///
+/// # Errors
+///
+/// The reason why it may not be read; `hand` is not called then.
+#[inline]
+pub(super) fn with_data<R>(
+    packet: &TxPacket,
+    queue: &mut SendQueue,
+    batch: &mut Batch<'_>,
+    hand: impl FnOnce(&mut Data<'_, '_>) -> R,
+) -> Result<R, MemError> {
+    let payload = packet.payload;
+    if let Payload::Slot { slot, offset, len } = payload {
+        if let Some(part) = queue.source(slot, offset, len, batch) {
+            return Ok(hand(&mut Data {
+                source: Source::Whole(part),
+                failed: None,
+            }));
+        }
+        queue.check_gather(slot, offset, len, batch)?;
+    }
+    let source = Source::Pieces {
+        payload,
+        queue,
+        batch,
+    };
+    Ok(hand(&mut Data {
+        source,
+        failed: None,
+    }))
+}
+
+impl Data<'_, '_> {
     /// Copies the payload from offset `at` on into `room`.
     ///
     /// # Errors
@@ -82,12 +111,24 @@ impl<'d, 'b> Data<'d, 'b> {
     }
 
     fn read(&mut self, at: usize, room: Room<'_>, locks: Locks) -> Result<(), MemError> {
-        match self.payload {
+        let (payload, queue, batch) = match &mut self.source {
+            Source::Whole(part) => {
+                let part = part.slice(at, room.len());
+                return part
+                    .and_then(|part| part.read(room))
+                    .ok_or(MemError::ListTooShort);
+            }
+            Source::Pieces {
+                payload,
+                queue,
+                batch,
+            } => (*payload, queue, batch),
+        };
+        match payload {
             Payload::Slot { slot, offset, .. } => {
                 let at = u32::try_from(at).ok().and_then(|at| offset.checked_add(at));
                 let at = at.ok_or(MemError::ListTooShort)?;
-                let filled = self.queue.gather(slot, at, room, locks, self.batch);
-                filled.map(drop)
+                queue.gather(slot, at, room, locks, batch).map(drop)
             }
             Payload::Bytes(bytes) => bytes
                 .get(at..)
@@ -197,8 +238,6 @@ impl<'a> SendWorld<'a> {
     }
 
     fn hand_over(&mut self, peer: LoopbackPeer<'_>, packet: &TxPacket) -> Result<(), TxError> {
-        // Errors in local memory must not affect the peer.
-        self.check_payload(packet)?;
         let len = packet.payload.len();
         let SendIo {
             queue,
@@ -206,22 +245,26 @@ impl<'a> SendWorld<'a> {
             link,
             ..
         } = &mut *self.io;
-        let mut data = Data::new(packet, queue, &mut self.batch);
         let from = sender.as_ref().map(|sender| sender.path().addrs());
-        let request = Request {
-            packet: &received(packet),
-            from: from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?,
-            network: peer.network,
-            grh: None,
-            fill: &mut |at, room, locks| data.fill(at, room, locks),
-        };
-        let visit = Qp::visit(peer.qp, Some(request), &mut link.answers);
-        let failed = data.failed();
+        let from = from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?;
+        // Errors in local memory must not affect the peer.
+        let visited = with_data(packet, queue, &mut self.batch, |data| {
+            let request = Request {
+                packet: &received(packet),
+                from,
+                network: peer.network,
+                grh: None,
+                fill: &mut |at, room, locks| data.fill(at, room, locks),
+            };
+            let visit = Qp::visit(peer.qp, Some(request), &mut link.answers);
+            (visit, data.failed())
+        });
+        let (visit, failed) = visited.map_err(|error| self.refused(error))?;
         let Some(Visit { owed, parked }) = visit else {
             self.spent.busy = true;
             return Err(TxError::Blocked);
         };
-        link.owed = owed;
+        self.io.link.owed = owed;
         if parked {
             if let Some(error) = failed {
                 return Err(self.refused(error));

@@ -98,6 +98,31 @@ fn idle_token_takes_work_directly() {
     });
 }
 
+/// An idle token that is taken for several steps: what a kick brings meanwhile is done when the
+/// access ends, by one of the two.
+#[test]
+fn idle_token_is_taken_for_a_while() {
+    loom::model(|| {
+        let s = Shared::new();
+        let other = {
+            let s = s.clone();
+            thread::spawn(move || s.post(1, u32::MAX))
+        };
+        let kick = match s.token.exclusive_idle() {
+            Some(mut access) => {
+                assert_eq!(*access & 1, 0, "work done twice");
+                *access |= 1;
+                access.finish(|done, bits| s.turn(done, bits))
+            }
+            None => s.post(0, u32::MAX),
+        };
+        let kicks = [kick, other.join().unwrap()];
+        assert!(kicks.contains(&Kick::Done));
+        assert!(!kicks.contains(&Kick::Later));
+        assert_eq!(*s.token.exclusive(thread::yield_now), 0b11);
+    });
+}
+
 /// A runner whose budget is used up leaves its bits, and the next kick, even one
 /// without bits, takes them up.
 #[test]
