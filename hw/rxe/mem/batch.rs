@@ -192,6 +192,20 @@ impl<'m> Batch<'m> {
         self.part_of(list, cursor, offset, len, Touch::Read)
     }
 
+    /// Returns the room for bytes `offset .. offset + len` of a message in its buffers, if it is
+    /// contiguous and may be written; otherwise the caller must use [`Self::scatter`], which finds
+    /// the error. The room has no lock ([`Locks::Free`]).
+    #[inline]
+    pub(crate) fn room(
+        &mut self,
+        list: &[Sge],
+        cursor: &Cursor,
+        offset: u32,
+        len: usize,
+    ) -> Option<Room<'_>> {
+        self.part_of(list, cursor, offset, len, Touch::Write)?.room()
+    }
+
     /// Calls `fill` to write `len` bytes into the buffers of a message, starting at `offset`.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 use crate::wire::Psn;
 
 use super::packet::TxPacket;
+use super::recv::GRH_LEN;
 use super::types::AccessFlags;
 use super::types::Key;
 use super::types::WcStatus;
@@ -301,6 +302,20 @@ pub trait RecvHost {
     ///
     /// See [`LocalFault`].
     fn scatter_grh(&mut self) -> Result<(), LocalFault>;
+
+    /// Copies the packet's network header, as [`Self::scatter_grh`] does, and the packet's payload
+    /// of `len` bytes behind it. The engine guarantees that both fit.
+    ///
+    /// # Errors
+    ///
+    /// See [`LocalFault`].
+    fn scatter_datagram(&mut self, len: u32) -> Result<(), LocalFault> {
+        self.scatter_grh()?;
+        if len != 0 {
+            self.scatter_recv(GRH_LEN)?;
+        }
+        Ok(())
+    }
 
     /// Checks that `key` grants the peer `access`, a read or a write, to `len` bytes at `va`. Not
     /// called for empty ranges, whose key is ignored (IBTA C9-88).

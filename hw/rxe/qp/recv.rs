@@ -309,6 +309,16 @@ impl RecvWorld<'_, '_> {
         self.present = Present::Nothing;
     }
 
+    /// Returns the network header of the current packet as a datagram's receiver sees it.
+    #[inline]
+    fn grh(&self) -> [u8; 40] {
+        match &self.present {
+            Present::Wire(packet) => packet.grh(),
+            Present::Request(request) => *request.grh.unwrap_or(&[0; 40]),
+            Present::Nothing => [0; 40],
+        }
+    }
+
     /// Returns the network properties of the current packet.
     fn network(&self) -> Network {
         match &self.present {
@@ -405,12 +415,31 @@ impl RecvHost for RecvWorld<'_, '_> {
         .map_err(|error| self.local_fault(error))
     }
 
-    fn scatter_grh(&mut self) -> Result<(), LocalFault> {
-        let grh = match &self.present {
-            Present::Wire(packet) => packet.grh(),
-            Present::Request(request) => *request.grh.unwrap_or(&[0; 40]),
-            Present::Nothing => [0; 40],
+    fn scatter_datagram(&mut self, len: u32) -> Result<(), LocalFault> {
+        let grh = self.grh();
+        // CAST: u32 to usize, lossless on the supported 64-bit machines.
+        let all = grh.len().saturating_add(len as usize);
+        let room = self.io.current.room(all, self.batch);
+        let Some((head, body)) = room.and_then(|room| room.split_at(grh.len())) else {
+            // Not contiguous, or not accessible.
+            self.scatter_grh()?;
+            return match len {
+                0 => Ok(()),
+                _ => self.scatter_recv(proto::GRH_LEN),
+            };
         };
+        let written = head.fill(&grh).ok_or(MemError::ListTooShort);
+        let done = written.and_then(|()| match &mut self.present {
+            _ if len == 0 => Ok(()),
+            Present::Wire(packet) => copy_bytes(body, packet.payload()),
+            Present::Request(request) => (request.fill)(0, body, Locks::Free),
+            Present::Nothing => Err(MemError::ListTooShort),
+        });
+        done.map_err(|error| self.local_fault(error))
+    }
+
+    fn scatter_grh(&mut self) -> Result<(), LocalFault> {
+        let grh = self.grh();
         let current = &mut self.io.current;
         current
             .scatter(0, &grh, &mut self.batch)

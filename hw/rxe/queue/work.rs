@@ -420,6 +420,13 @@ impl RecvBuffers {
         batch.scatter(list, &mut self.cursor, offset, from)
     }
 
+    /// Returns the room for the first `len` bytes of a message, if it is contiguous:
+    /// [`Batch::room`].
+    #[inline]
+    pub(crate) fn room<'b>(&self, len: usize, batch: &'b mut Batch<'_>) -> Option<Room<'b>> {
+        batch.room(self.list.get(..self.count)?, &self.cursor, 0, len)
+    }
+
     /// Calls `fill` to write `len` bytes of a message into the buffers, starting at `offset`.
     ///
     /// # Errors

@@ -337,10 +337,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         if received > wqe.capacity {
             return Err(Refusal::TooLong);
         }
-        host.scatter_grh()?;
-        if packet.len != 0 {
-            host.scatter_recv(GRH_LEN)?;
-        }
+        host.scatter_datagram(packet.len)?;
         let from = Some(Qpn(deth.src_qpn));
         self.complete(packet, WcOpcode::Recv, received, None, from, host);
         Ok(())
