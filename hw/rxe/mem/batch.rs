@@ -203,7 +203,8 @@ impl<'m> Batch<'m> {
         offset: u32,
         len: usize,
     ) -> Option<Room<'_>> {
-        self.part_of(list, cursor, offset, len, Touch::Write)?.room()
+        self.part_of(list, cursor, offset, len, Touch::Write)?
+            .room()
     }
 
     /// Calls `fill` to write `len` bytes into the buffers of a message, starting at `offset`.

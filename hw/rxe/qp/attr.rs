@@ -400,7 +400,6 @@ impl Qp {
                 let applied = change.apply_send(&mut half.engine, &mut host);
                 // The consumer is not called back from within its own call.
                 host.finish();
-                drop(host);
                 half.io.noted = Some(notes);
                 applied
             };

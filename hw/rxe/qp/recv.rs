@@ -429,9 +429,9 @@ impl RecvHost for RecvWorld<'_, '_> {
             };
         };
         let written = head.fill(&grh).ok_or(MemError::ListTooShort);
-        let done = written.and_then(|()| match &mut self.present {
+        let done = written.and_then(|_head| match &mut self.present {
             _ if len == 0 => Ok(()),
-            Present::Wire(packet) => copy_bytes(body, packet.payload()),
+            Present::Wire(packet) => copy_bytes(body, packet.payload()).map(drop),
             Present::Request(request) => (request.fill)(0, body, Locks::Free),
             Present::Nothing => Err(MemError::ListTooShort),
         });

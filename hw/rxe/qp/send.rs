@@ -323,9 +323,9 @@ impl SendWorld<'_> {
             if let Some(handed) = self.hand_datagram(packet, network) {
                 return handed;
             }
-            // The packet takes the lane, and the receiver must not be kept busy.
-            self.end_visit();
         }
+        // The packet takes the lane or the network, and the last receiver must not be kept busy.
+        self.end_visit();
         self.take_room()?;
         let SendIo {
             queue,
@@ -352,16 +352,21 @@ impl SendWorld<'_> {
         }
     }
 
-    /// Ends the turn and sends its packets.
+    /// Ends the turn: sends its packets, releases memory, and then leaves the receiver of datagrams
+    /// on this device, whose consumer is notified.
     #[inline(always)]
-    pub(super) fn finish(&mut self) {
-        self.end_visit();
+    pub(super) fn finish(mut self) {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
         } else {
             self.notes.congested |= self.io.destinations.flush(&self.qp.dev);
         }
         self.spent.count(self.qp.counters());
+        let visit = self.visit.take();
+        drop(self);
+        if let Some(visit) = visit {
+            visit.end();
+        }
     }
 
     /// Drops the current packet.

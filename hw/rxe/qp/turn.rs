@@ -321,9 +321,8 @@ impl Qp {
         if this.ack_waits.load(Relaxed) && host.has_company() {
             Self::piggyback_ack(this, &mut host);
         }
+        // Releases memory, before consumers are notified.
         host.finish();
-        // Release memory before consumers are notified.
-        drop(host);
         if were_held && this.kind.is_datagram() {
             // Not before the requests are served: their address handles may then go.
             this.dev.holders.let_go(this.pd, this.number);

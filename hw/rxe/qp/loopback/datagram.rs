@@ -10,7 +10,8 @@
 //! Consecutive datagrams of a turn to the same destination make one *visit*: the receive half is
 //! taken once, its regions are looked up once, and its consumer is notified at the end. Packets that
 //! arrive meanwhile are queued and follow. A visit ends with the turn, which limits its datagrams, or
-//! earlier: with a datagram to another queue pair of this device, or one that takes the lane.
+//! earlier: with a datagram to another queue pair of this device, one that takes the lane or the
+//! network, or one that is dropped, and when the receiver has an error.
 //!
 //! What a packet from the network goes through applies here, too: the destination may not exist, be
 //! of another type, or have no receive request; the datagram is lost then.
@@ -28,6 +29,7 @@ use super::super::Qp;
 use super::answers::received;
 use super::requester::with_data;
 use super::Request;
+use crate::cq::Told;
 use crate::device::MULTICAST_QPN;
 use crate::mem::Batch;
 use crate::proto::Disposition;
@@ -42,8 +44,10 @@ use rdma::token::Exclusive;
 /// What became of a datagram that was handed over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Handed {
-    /// It was received or dropped.
+    /// It was received.
     Over,
+    /// It was not wanted.
+    Dropped,
     /// Memory that it needs is absent.
     Parked,
 }
@@ -115,6 +119,12 @@ impl SendWorld<'_> {
                 self.spent.add(len);
                 Some(Ok(()))
             }
+            Ok((Handed::Dropped, _)) => {
+                self.spent.add(len);
+                // Who has no right to send to the receiver does not keep it busy.
+                self.end_visit();
+                Some(Ok(()))
+            }
             Ok((Handed::Parked, failed)) => failed.map(|error| Err(self.refused(error))),
         }
     }
@@ -123,8 +133,7 @@ impl SendWorld<'_> {
     #[inline]
     fn visit(&mut self, to: u32) -> Receiver {
         match &self.visit {
-            // It may have failed since the last datagram.
-            Some(visit) if visit.qp.number == to && visit.qp.hears_requests() => Receiver::Visited,
+            Some(visit) if visit.qp.number == to && visit.goes_on() => Receiver::Visited,
             Some(_) | None => self.begin_visit(to),
         }
     }
@@ -192,18 +201,25 @@ impl<'a> DatagramVisit<'a> {
         Some(visit)
     }
 
+    /// Returns whether the half takes another datagram. After an error it must first be acted on: the
+    /// queue pair may be about to fail, and takes nothing from a shared queue then.
+    #[inline]
+    fn goes_on(&self) -> bool {
+        let is_well = matches!(self.notes.told, Told::Nothing | Told::Completed);
+        is_well
+            && !self.notes.has_events()
+            && self.notes.fault.is_none()
+            && self.qp.hears_requests()
+    }
+
     /// Passes a datagram to the half.
     fn take(&mut self, mut request: Request<'_>) -> Handed {
         // The next request that the user sends may be a reply.
         self.qp.heard.store(true, Relaxed);
         let RecvHalf { engine, io, .. } = &mut *self.half;
         let packet = request.packet;
-        let mut host = io.host_datagram(
-            &self.qp,
-            &mut self.batch,
-            request.borrow(),
-            &mut self.notes,
-        );
+        let mut host =
+            io.host_datagram(&self.qp, &mut self.batch, request.borrow(), &mut self.notes);
         let disposition = engine.on_request(packet, &mut host);
         drop(host);
         match disposition {
@@ -211,13 +227,13 @@ impl<'a> DatagramVisit<'a> {
             Disposition::Early | Disposition::Done => Handed::Over,
             Disposition::Dropped(_) => {
                 self.qp.count_dropped(disposition);
-                Handed::Over
+                Handed::Dropped
             }
         }
     }
 
-    /// Ends the turn of the half, and releases it.
-    fn end(self) {
+    /// Ends the turn of the half, and releases it. Consumers are notified.
+    pub(in crate::qp) fn end(self) {
         let Self {
             qp,
             mut half,

@@ -116,6 +116,7 @@ impl Data<'_, '_> {
                 let part = part.slice(at, room.len());
                 return part
                     .and_then(|part| part.read(room))
+                    .map(drop)
                     .ok_or(MemError::ListTooShort);
             }
             Source::Pieces {
