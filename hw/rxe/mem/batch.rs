@@ -178,35 +178,6 @@ impl<'m> Batch<'m> {
         Ok(())
     }
 
-    /// Returns bytes `offset .. offset + len` of a message in its buffers, if they are contiguous
-    /// and may be read; otherwise the caller must use [`Self::gather`], which finds the error. They
-    /// have no lock.
-    #[inline]
-    pub(crate) fn source(
-        &mut self,
-        list: &[Sge],
-        cursor: &Cursor,
-        offset: u32,
-        len: usize,
-    ) -> Option<Part<'_>> {
-        self.part_of(list, cursor, offset, len, Touch::Read)
-    }
-
-    /// Returns the room for bytes `offset .. offset + len` of a message in its buffers, if it is
-    /// contiguous and may be written; otherwise the caller must use [`Self::scatter`], which finds
-    /// the error. The room has no lock ([`Locks::Free`]).
-    #[inline]
-    pub(crate) fn room(
-        &mut self,
-        list: &[Sge],
-        cursor: &Cursor,
-        offset: u32,
-        len: usize,
-    ) -> Option<Room<'_>> {
-        self.part_of(list, cursor, offset, len, Touch::Write)?
-            .room()
-    }
-
     /// Calls `fill` to write `len` bytes into the buffers of a message, starting at `offset`.
     ///
     /// # Errors
@@ -627,9 +598,10 @@ impl<'m> Batch<'m> {
         MrCore::part(self.find(Key(claim.key))?, claim, va, len)
     }
 
-    /// [`Self::part`] for a message's buffers, if one entry of the list covers the range.
+    /// [`Self::part`] for a message's buffers, if one entry of the list covers the range. It needs no
+    /// lock ([`Locks::Free`]).
     #[inline(always)]
-    fn part_of(
+    pub(crate) fn part_of(
         &mut self,
         list: &[Sge],
         cursor: &Cursor,

@@ -20,6 +20,7 @@ use crate::mem::{Batch, Cursor, Fill, Filled, Locks, MemError, Part, Room, Sge};
 use crate::proto::{RecvFetch, SendFetch};
 use kernel::prelude::*;
 use rdma::accounted;
+use rdma::umem::odp::Touch;
 use zerocopy::IntoBytes;
 
 /// A send queue.
@@ -186,8 +187,8 @@ impl SendQueue {
         }
     }
 
-    /// Returns `len` bytes of the message in `slot`, if they are contiguous in a region:
-    /// [`Batch::source`].
+    /// Returns `len` bytes of the message in `slot`, if they are contiguous in a region and may be
+    /// read. Otherwise [`Self::gather`] finds the error, if there is one.
     #[inline]
     pub(crate) fn source<'b>(
         &self,
@@ -201,7 +202,7 @@ impl SendQueue {
         match place.buffers {
             Buffers::Sges(count) => {
                 let list = self.store.get(start..)?.get(..count)?;
-                batch.source(list, &place.cursor, offset, len as usize)
+                batch.part_of(list, &place.cursor, offset, len as usize, Touch::Read)
             }
             Buffers::Inline(_) => None,
         }
@@ -420,11 +421,13 @@ impl RecvBuffers {
         batch.scatter(list, &mut self.cursor, offset, from)
     }
 
-    /// Returns the room for the first `len` bytes of a message, if it is contiguous:
-    /// [`Batch::room`].
+    /// Returns the room for the first `len` bytes of a message, if it is contiguous and may be
+    /// written. Otherwise [`Self::scatter`] finds the error, if there is one.
     #[inline]
     pub(crate) fn room<'b>(&self, len: usize, batch: &'b mut Batch<'_>) -> Option<Room<'b>> {
-        batch.room(self.list.get(..self.count)?, &self.cursor, 0, len)
+        let list = self.list.get(..self.count)?;
+        let part = batch.part_of(list, &self.cursor, 0, len, Touch::Write)?;
+        part.room()
     }
 
     /// Calls `fill` to write `len` bytes of a message into the buffers, starting at `offset`.

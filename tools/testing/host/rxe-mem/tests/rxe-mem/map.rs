@@ -259,6 +259,17 @@ fn parts_go_in_and_out() {
     assert_eq!(&get(), b"string");
     assert!(part(true).room().unwrap().fill(b"strong").is_some());
     assert_eq!(&get(), b"strong");
+    // Some bytes of it, up to its end and not beyond.
+    let mut some = [0; 3];
+    let slice = part(false).slice(3, 3).unwrap();
+    assert_eq!(slice.read(Room::of(&mut some)), Some(()));
+    assert_eq!(&some, b"ong");
+    assert!(part(true).slice(1, 2).unwrap().room().is_some());
+    assert!(part(false).slice(1, 2).unwrap().room().is_none());
+    assert_eq!(part(true).slice(6, 0).unwrap().range().1, 0);
+    for (at, len) in [(4, 3), (6, 1), (7, 0), (usize::MAX, 1), (1, usize::MAX)] {
+        assert!(part(true).slice(at, len).is_none());
+    }
 }
 
 /// A slice counts as initialised if all of it was written, in order, and nothing else.
