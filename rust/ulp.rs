@@ -36,6 +36,7 @@ pub use self::buffer::Buffer;
 pub use self::qp::Depth;
 pub use self::qp::Done;
 pub use self::qp::Ends;
+pub use self::qp::NoMessage;
 pub use self::qp::Qp;
 pub use self::qp::Queues;
 pub use self::qp::Received;

@@ -16,6 +16,8 @@ crate::c_struct! {
     fields {
         /// `enum ib_wc_status`.
         cell status: u32;
+        /// `enum ib_wc_opcode`. Undefined if `status` is an error.
+        cell opcode: u32;
         /// Vendor-specific error code.
         cell vendor_err: u32;
         /// Bytes received, including the room for the GRH.

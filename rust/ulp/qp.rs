@@ -52,12 +52,12 @@ pub trait Ends: Sized + Send + Sync + 'static {
         result: Result<(), Status>,
     );
 
-    /// A receive has ended, with a message at the start of the buffer that was posted.
+    /// A receive has ended, with a message at the start of the buffer that was posted, or without.
     fn received(
         this: ArcBorrow<'_, Self>,
         queues: &Queues<Self>,
         buffer: Buffer,
-        result: Result<Received<'_>, Status>,
+        result: Result<Received<'_>, NoMessage>,
     );
 
     /// Another request has ended. Who posts SEND and RECEIVE only needs no handler.
@@ -139,6 +139,17 @@ impl fmt::Debug for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Status").field(&self.0).finish()
     }
+}
+
+/// Why a receive has ended without a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMessage {
+    /// It has failed.
+    Failed(Status),
+    /// The peer has used it up by RDMA WRITE with immediate data. What it has written, if anything, is
+    /// in memory that was exposed to it; the buffer holds what it held before. A protocol without such
+    /// requests ends the connection.
+    Written,
 }
 
 /// A request that was not posted, with what it would have owned.
@@ -728,11 +739,15 @@ unsafe extern "C" fn on_received<E: Ends>(cq: *mut bindings::ib_cq, wc: *mut bin
         // No more than the buffer has: the device does not write behind it.
         let room = buffer.bytes().len();
         let len = usize::try_from(wc.byte_len()).unwrap_or(room).min(room);
-        let result = result(wc).map(|()| Received {
-            len,
-            invalidated: key.filter(|_| queues.compares_keys()),
-            regions: &queues.regions,
-        });
+        let result = match result(wc) {
+            Err(status) => Err(NoMessage::Failed(status)),
+            Ok(()) if wc.opcode() != bindings::ib_wc_opcode_IB_WC_RECV => Err(NoMessage::Written),
+            Ok(()) => Ok(Received {
+                len,
+                invalidated: key.filter(|_| queues.compares_keys()),
+                regions: &queues.regions,
+            }),
+        };
         E::received(queues.ends.as_arc_borrow(), queues, buffer, result);
     }
 }

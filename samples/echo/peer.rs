@@ -47,6 +47,7 @@ use rdma::ulp::Buffer;
 use rdma::ulp::Depth;
 use rdma::ulp::Done;
 use rdma::ulp::Ends;
+use rdma::ulp::NoMessage;
 use rdma::ulp::Pd;
 use rdma::ulp::Qp;
 use rdma::ulp::Queues;
@@ -457,11 +458,12 @@ impl Ends for Peer {
         this: ArcBorrow<'_, Self>,
         queues: &Queues<Self>,
         buffer: Buffer,
-        result: Result<Received<'_>, Status>,
+        result: Result<Received<'_>, NoMessage>,
     ) {
         let done = match result {
-            Err(Status::FLUSHED) => return,
-            Err(_) => Err(EIO),
+            Err(NoMessage::Failed(Status::FLUSHED)) => return,
+            // The protocol has no RDMA WRITE with immediate data.
+            Err(NoMessage::Failed(_) | NoMessage::Written) => Err(EIO),
             Ok(mut message) if this.is_client() => match this.check(&mut message, &buffer) {
                 Ok(Next::Done) => {
                     this.finish(Ok(()));

@@ -39,6 +39,7 @@ use rdma::ulp::Buffer;
 use rdma::ulp::Depth;
 use rdma::ulp::Done;
 use rdma::ulp::Ends;
+use rdma::ulp::NoMessage;
 use rdma::ulp::Pd;
 use rdma::ulp::Qp;
 use rdma::ulp::Queues;
@@ -391,10 +392,10 @@ impl Ends for Peer {
         this: ArcBorrow<'_, Self>,
         _: &Queues<Self>,
         _: Buffer,
-        result: Result<Received<'_>, Status>,
+        result: Result<Received<'_>, NoMessage>,
     ) {
         let _place = this.id.lock();
-        if matches!(result, Err(Status::FLUSHED)) {
+        if matches!(result, Err(NoMessage::Failed(Status::FLUSHED))) {
             this.bench.seen.lock().flush = true;
         }
     }
