@@ -119,7 +119,7 @@ pub(crate) struct Peer {
     /// If data go by RDMA.
     #[pin]
     transfers: Mutex<Option<Transfers>>,
-    /// How the client's job has ended.
+    /// How the client's job, or the service, has ended.
     #[pin]
     result: Mutex<Option<Result>>,
     #[pin]
@@ -195,10 +195,16 @@ impl Peer {
         self.result.lock().unwrap_or(Err(EIO))
     }
 
-    /// Ends a client's job, unless it has ended before.
-    fn finish(&self, result: Result) {
-        self.result.lock().get_or_insert(result);
+    /// Ends a client's job or a server's service, unless it has ended before. Returns whether it had
+    /// not.
+    fn finish(&self, result: Result) -> bool {
+        let mut ended = self.result.lock();
+        if ended.is_some() {
+            return false;
+        }
+        *ended = Some(result);
         self.done.complete();
+        true
     }
 
     /// Takes the identifier, if there is one. None is put there afterwards.
@@ -213,8 +219,9 @@ impl Peer {
 
     /// Ends the connection, and waits until nothing of it is underway. May sleep. Not in a handler.
     pub(crate) fn close(&self) {
-        drop(self.take());
+        // First: then requests that are flushed do not close it once more.
         self.finish(Err(enotconn()));
+        drop(self.take());
     }
 
     /// Ends the connection, and tells the other end. As [`close`](Self::close).
@@ -349,14 +356,16 @@ impl Peer {
         }
     }
 
-    /// What was done for a connection may have failed. Not an error: it is told of otherwise.
+    /// What was done for a connection may have failed: it ends. Requests that are flushed are such a
+    /// failure, too: the queue pair may be broken while the connection manager, and the peer, keep the
+    /// connection, and no event tells.
     fn after(this: ArcBorrow<'_, Self>, done: Result) {
         let Err(error) = done else {
             return;
         };
-        this.finish(Err(error));
+        let is_first = this.finish(Err(error));
         // Nobody waits for a server. Not here: to close waits for this handler.
-        if !this.is_client() {
+        if is_first && !this.is_client() {
             this.service.close_later(&this.into());
         }
     }
@@ -424,6 +433,7 @@ impl CmUser for Peer {
             }
             Err(NotAccepted { answered, qp: made }) => {
                 drop(state);
+                server.finish(Err(enotconn()));
                 // Not under the lock: the last one waits for its handlers.
                 drop((qp, made));
                 service.forget(&server);
@@ -445,8 +455,7 @@ impl Ends for Peer {
         result: Result<(), Status>,
     ) {
         let done = match result {
-            // The connection ends, which an event tells.
-            Err(Status::FLUSHED) => return,
+            Err(Status::FLUSHED) => Err(enotconn()),
             Err(_) => Err(EIO),
             Ok(()) if this.is_client() => this.send_next(queues, Some(buffer), false),
             Ok(()) => queues.receive(buffer).map_err(Error::from),
@@ -461,7 +470,7 @@ impl Ends for Peer {
         result: Result<Received<'_>, NoMessage>,
     ) {
         let done = match result {
-            Err(NoMessage::Failed(Status::FLUSHED)) => return,
+            Err(NoMessage::Failed(Status::FLUSHED)) => Err(enotconn()),
             // The protocol has no RDMA WRITE with immediate data.
             Err(NoMessage::Failed(_) | NoMessage::Written) => Err(EIO),
             Ok(mut message) if this.is_client() => match this.check(&mut message, &buffer) {
@@ -487,7 +496,8 @@ impl Ends for Peer {
         result: Result<(), Status>,
     ) {
         let done = match (&mut *this.transfers.lock(), result) {
-            (None, _) | (_, Err(Status::FLUSHED)) => return,
+            (None, _) => return,
+            (_, Err(Status::FLUSHED)) => Err(enotconn()),
             (_, Err(_)) => Err(EIO),
             (Some(transfers), Ok(())) => match done {
                 Done::Read(data) => transfers.read(queues, data),
