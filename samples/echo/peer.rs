@@ -411,8 +411,19 @@ impl CmUser for Peer {
         event: &CmEvent<'_>,
     ) -> Answered<'a> {
         let service = &this.service;
-        let by_rdma =
-            matches!(event.params(), Params::Conn(_, private) if private.starts_with(MARK));
+        let (by_rdma, reads) = match event.params() {
+            Params::Conn(conn, private) => (private.starts_with(MARK), conn.initiator_depth()),
+            Params::Ud(..) => (false, 0),
+        };
+        if by_rdma && reads == 0 {
+            // The data could not be read.
+            return request.refuse(Refusal::Reject);
+        }
+        // No more RDMA READs at a time than the client has room for.
+        let param = ConnParam {
+            initiator_depth: PARAM.initiator_depth.min(reads),
+            ..PARAM
+        };
         let Ok(server) = Self::new(service, None, by_rdma) else {
             return request.refuse(Refusal::Silent);
         };
@@ -422,7 +433,7 @@ impl CmUser for Peer {
             return request.refuse(Refusal::Reject);
         };
         let mut qp = None;
-        let accepted = request.accept(server.clone(), &PARAM, |id| {
+        let accepted = request.accept(server.clone(), &param, |id| {
             qp = Some(server.as_arc_borrow().open(id, &pd)?);
             Ok(())
         });

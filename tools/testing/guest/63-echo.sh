@@ -89,6 +89,8 @@ done
 check "a message of no bytes" orders empty
 check "a client that writes nothing, with immediate data" refused immediate
 check "a client that breaks its queue pair and stays" refused break
+check "no more RDMA READs at a time than the client takes" orders one
+check "a client that takes no RDMA READs" orders noreads
 check "a program" client 10.0.1.2 7471
 check "a program, by IPv6" client fd01::2 7471
 check "rdma resource shows the service" shown
