@@ -236,7 +236,7 @@ impl Peer {
         *self.pd.lock() = Some(pd.clone());
     }
 
-    /// Returns whether it uses this protection domain.
+    /// Returns whether it is on the device of this protection domain.
     pub(crate) fn is_on(&self, pd: &Arc<Pd>) -> bool {
         let mine = self.pd.lock();
         mine.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, pd))
@@ -252,6 +252,12 @@ impl Peer {
             },
             ..DEPTH
         };
+        // A key is good on all queue pairs of its protection domain, and keys can be guessed.
+        let own = match depth.regions {
+            0 => None,
+            _ => Some(Pd::new(pd.device(), NAME)?),
+        };
+        let pd = own.as_ref().unwrap_or(pd);
         let qp = id.create_qp(pd, depth, self.into())?;
         for _ in 0..BUFFERS {
             qp.receive(Buffer::new(pd, self.message_size())?)?;

@@ -2,8 +2,8 @@
 
 //! Devices and connections.
 //!
-//! A device is known by its protection domain, which connections use. When the device is removed, its
-//! connections are closed first: a protection domain keeps its device.
+//! A device is known by its protection domain, which connections use that expose nothing. When the
+//! device is removed, its connections are closed first: a protection domain keeps its device.
 //!
 //! Locks: `devices`, then `peers`. Neither is held when a connection is closed.
 

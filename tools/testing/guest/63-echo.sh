@@ -42,6 +42,18 @@ reload() { # PARAMETERS...
 orders() { within 60 ip netns exec n1 echo_orders 10.0.1.2 7471 "$1"; }
 # Nothing of an order that is refused stays, and the service serves the next client.
 refused() { orders "$1" && wait_until 30 no_qp && orders good; }
+# A peer of the client in the kernel, which writes by a connection with the service to what the client
+# has exposed to it. The module is loaded anew afterwards: its client has failed.
+stolen() {
+    local status=0 thief
+    orders steal >/tmp/steals 2>&1 &
+    thief=$!
+    wait_until 30 grep -q listening /tmp/steals || return
+    reload address=0x0a000101 rdma=1 count=1 && echo "the client has not failed" && status=1
+    wait "$thief" || status=1
+    cat /tmp/steals
+    reload && return $status
+}
 no_qp() { ! rdma res show qp | grep -q rdma_echo; }
 # stay SECONDS: a client that has had its messages back and keeps the connection; its number is in
 # $stays.
@@ -87,10 +99,11 @@ for what in key address long huge none short readonly; do
     check "an order that cannot be carried out: $what" refused $what
 done
 check "a message of no bytes" orders empty
-check "a client that writes nothing, with immediate data" refused immediate
-check "a client that breaks its queue pair and stays" refused break
 check "no more RDMA READs at a time than the client takes" orders one
 check "a client that takes no RDMA READs" orders noreads
+check "a client that writes nothing, with immediate data" refused immediate
+check "a client that breaks its queue pair and stays" refused break
+check "what is exposed to one peer is not to another" stolen
 check "a program" client 10.0.1.2 7471
 check "a program, by IPv6" client fd01::2 7471
 check "rdma resource shows the service" shown
