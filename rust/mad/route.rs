@@ -127,14 +127,18 @@ impl Route {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the port has no such P_Key, `ENODEV` and others if there is no such route.
+    /// `EINVAL` if the device has no such port, or `gid` is one of another device; `ENOENT` if the port
+    /// has no such P_Key, `ENODEV` and others if there is no such route.
     pub fn along(
         device: &DeviceRef,
         port: u32,
         path: &mut Path,
         gid: Option<&GidAttr>,
     ) -> Result<Self> {
-        if !device.ports().contains(&port) {
+        // The address vector refers to the GID as to one of the device's: drivers take its index, and
+        // may look for their own data of it.
+        if !device.ports().contains(&port) || gid.is_some_and(|gid| !gid.belongs_to(device.view()))
+        {
             return Err(EINVAL);
         }
         let mut pkey_index = 0;
