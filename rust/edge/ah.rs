@@ -13,6 +13,9 @@ use crate::bindings;
 use crate::net::NetDevice;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::ptr;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use kernel::types::Opaque;
 
 crate::c_struct! {
@@ -62,7 +65,7 @@ impl<'a> AhMake<'a> {
             c: Opaque::new(bindings::rdma_ah_init_attr {
                 ah_attr: attr.raw(),
                 flags,
-                xmit_slave: slave.map_or(core::ptr::null_mut(), NetDevice::as_raw),
+                xmit_slave: slave.map_or(ptr::null_mut(), NetDevice::as_raw),
             }),
             parts: PhantomData,
         }
@@ -155,7 +158,7 @@ impl AhAttr {
         // are plain numbers.
         unsafe {
             let gid = (*to).grh.sgid_attr;
-            core::ptr::copy(from.raw(), to, 1);
+            ptr::copy(from.raw(), to, 1);
             (*to).grh.sgid_attr = gid;
         }
     }
@@ -174,7 +177,7 @@ crate::c_struct! {
         const gid_type: u32;
         /// Network device, or null. Set to null when the entry has been deleted; the entry's
         /// reference to the device is dropped a grace period later.
-        racy ndev: *mut bindings::net_device, set_ndev;
+        racy ndev: *mut bindings::net_device;
     }
 }
 
@@ -186,10 +189,22 @@ impl GidAttr {
         unsafe { *(*self.raw()).gid.raw }
     }
 
+    /// Sets the network device to null.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the table of the entry, which has deleted it, and drops the entry's reference to
+    /// the network device after a grace period.
+    pub unsafe fn clear_ndev(&self) {
+        // SAFETY: The entry exists; the field is accessed by whole words only (declaration in the
+        // table).
+        unsafe { Atomic::from_ptr(&raw mut (*self.raw()).ndev) }.store(ptr::null_mut(), Relaxed);
+    }
+
     /// Returns whether the entry belongs to a table of this device.
     pub fn belongs_to(&self, device: &Device) -> bool {
         // SAFETY: Constant since `new`; it is compared only.
-        core::ptr::eq(unsafe { (*self.raw()).device }, device.raw())
+        ptr::eq(unsafe { (*self.raw()).device }, device.raw())
     }
 
     /// # Safety

@@ -225,7 +225,9 @@ impl Entry {
         if self.ndev().is_null() || self.leaves.xchg(true, Relaxed) {
             return;
         }
-        self.attr.set_ndev(core::ptr::null_mut());
+        // SAFETY: Called once, when the entry is not in its table any more (contract of this function);
+        // the callback below drops the reference after a grace period.
+        unsafe { self.attr.clear_ndev() };
         self.memory.inc();
         // SAFETY: The head belongs to the entry and is used once (see `leaves`). INVARIANT: The
         // count of `memory` just taken belongs to the callback.
