@@ -5,7 +5,6 @@
 //! The keywords of the tables are explained in [`crate::edge`]. Must match
 //! `include/rdma/rdma_cm.h`. Consumers use [`crate::cm`].
 
-use super::ah::AhAttr;
 use super::OfCall;
 use crate::bindings;
 use core::slice;
@@ -102,12 +101,29 @@ crate::c_struct! {
         /// Bytes of private data.
         cell private_data_len: u8;
         /// The address of the peer or of the group.
-        embed vector at ah_attr: AhAttr;
+        embed vector at ah_attr: Vector;
     }
 }
 
 // SAFETY: It is part of an event, which is one of a call.
 unsafe impl OfCall for Ud {}
+
+crate::c_struct! {
+    /// The address vector of an event, which the connection manager owns, with its reference to the local
+    /// GID. Consumers read it only: unlike an [`AhAttr`](super::verbs::AhAttr), it has no setters.
+    pub struct Vector: bindings::rdma_ah_attr;
+    fields {
+        /// `enum rdma_ah_attr_type`.
+        cell kind at type_: u32;
+        /// Service level.
+        cell sl: u8;
+        /// Port number.
+        cell port_num: u32;
+    }
+}
+
+// SAFETY: It is part of an event, which is one of a call.
+unsafe impl OfCall for Vector {}
 
 /// Returns the private data of an event.
 ///
