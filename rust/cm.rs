@@ -404,10 +404,17 @@ fn ece((vendor_id, attr_mod): Ece) -> bindings::rdma_ucm_ece {
 impl<U: CmUser> CmId<U> {
     /// Creates an identifier in the network namespace of the current task, for a program. May sleep.
     ///
+    /// [`resolve_addr`](Self::resolve_addr) and [`resolve_route`](Self::resolve_route) may call its
+    /// handler themselves, before they return: hold no lock there that `event` takes. Identifiers whose
+    /// events may destroy them are not made so, as the caller of the call still uses the identifier.
+    ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn create_for_program(user: Arc<U>, space: u32, qp_type: u32) -> Result<Self> {
+    pub fn create_for_program(user: Arc<U>, space: u32, qp_type: u32) -> Result<Self>
+    where
+        U: CmUser<After = ()>,
+    {
         let end = EndLater::for_id()?;
         // SAFETY: The context stays as long as the identifier (`_user`); `handler` expects it.
         unsafe {
@@ -519,7 +526,9 @@ impl<U: CmUser> CmId<U> {
         to_result(unsafe { bindings::rdma_bind_addr(self.raw(), address.raw()) })
     }
 
-    /// Resolves an address; an event follows. May sleep.
+    /// Resolves an address; an event follows. For an identifier of
+    /// [`create_for_program`](Self::create_for_program), the handler may be called within the call, by
+    /// the calling task; hold no lock that it takes. May sleep.
     ///
     /// # Errors
     ///
@@ -547,7 +556,8 @@ impl<U: CmUser> CmId<U> {
         to_result(unsafe { bindings::rdma_resolve_ib_service(self.raw(), &mut service) })
     }
 
-    /// Resolves the route; an event follows. May sleep.
+    /// Resolves the route; an event follows, for an identifier of a program maybe within the call, as
+    /// for [`resolve_addr`](Self::resolve_addr). May sleep.
     ///
     /// # Errors
     ///
