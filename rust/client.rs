@@ -27,18 +27,23 @@ use crate::module::Resident;
 use crate::net::CountedNet;
 use crate::provider::unsupported;
 use crate::slot::StaticSlot;
+use crate::sync::TimedCompletion;
 use crate::sysfs::Page;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
+use kernel::str::BStr;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
-use kernel::sync::Completion;
 use kernel::sync::Refcount;
+use kernel::time::msecs_to_jiffies;
 use kernel::types::Opaque;
+
+/// Time after which the wait for the last reference to a device is reported, in milliseconds.
+const PATIENCE_MS: u32 = 10_000;
 
 /// A device that was announced to a client, with the number of references to it.
 ///
@@ -51,7 +56,7 @@ struct Told {
     raw: NonNull<bindings::ib_device>,
     refs: Refcount,
     #[pin]
-    gone: Completion,
+    gone: TimedCompletion,
 }
 
 // SAFETY: A device may be used from any thread.
@@ -77,17 +82,41 @@ impl Clone for DeviceRef {
 impl Drop for DeviceRef {
     fn drop(&mut self) {
         if self.0.refs.dec_and_test() {
-            self.0.gone.complete_all();
+            // Once: no reference is made of none, and there is one waiter.
+            self.0.gone.complete();
         }
     }
 }
 
+/// Reports references that the removal of a device, or a failed addition, waits for.
+#[cold]
+fn say(told: &Told, client: &CStr) {
+    // SAFETY: The device exists, as its removal is being waited for (invariant of `Told`).
+    let name = Name::of(unsafe { Device::view(told.raw.as_ptr()) });
+    // SAFETY: The format string is one of the kernel crate; the name is NUL-terminated.
+    unsafe {
+        kernel::print::call_printk(
+            &kernel::print::format_strings::ERR,
+            b"rdma\0",
+            fmt!(
+                "{}: waiting for the client {}, which still uses the device\n",
+                BStr::from_bytes(name.text()),
+                client
+            ),
+        )
+    };
+}
+
 impl DeviceRef {
-    /// Drops this reference and waits until no other is left. May sleep.
-    fn end(self) {
+    /// Drops this reference and waits until no other is left, for the client `name`. May sleep.
+    fn end(self, name: &CStr) {
         let told = self.0.clone();
         drop(self);
-        told.gone.wait_for_completion();
+        let limit = msecs_to_jiffies(PATIENCE_MS);
+        if !told.gone.wait(limit) {
+            say(&told, name);
+            while !told.gone.wait(limit) {}
+        }
     }
 
     /// Returns the C structure.
@@ -263,10 +292,13 @@ pub trait Client: StaticSlot<ClientSlot<Self>> + Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the client does not use the device. The core ignores them.
+    /// If the client does not use the device. The core ignores them. All references to the device must
+    /// be dropped then, those in work items, too: the core's call waits until they are, with a message
+    /// after 10 seconds.
     fn add(&self, device: DeviceRef) -> Result<Self::Data>;
 
-    /// A device is being removed. Drops all references to it. May sleep.
+    /// A device is being removed. Drops all references to it, which the core's call waits for, with a
+    /// message after 10 seconds. May sleep.
     fn remove(&self, data: Self::Data);
 
     /// Returns the netlink information about `port`, which may not exist.
@@ -406,7 +438,7 @@ unsafe extern "C" fn add<C: Client>(raw: *mut bindings::ib_device) -> c_int {
             pin_init!(Told {
                 raw,
                 refs: Refcount::new(1),
-                gone <- Completion::new(),
+                gone <- TimedCompletion::new(),
             }),
             GFP_KERNEL,
         )?;
@@ -429,7 +461,7 @@ unsafe extern "C" fn add<C: Client>(raw: *mut bindings::ib_device) -> c_int {
                 Ok(0)
             }
             Err(e) => {
-                device.end();
+                device.end(C::NAME);
                 Err(e)
             }
         }
@@ -452,7 +484,7 @@ unsafe extern "C" fn remove<C: Client>(_: *mut bindings::ib_device, data: *mut c
     if let Some(client) = unsafe { C::slot().client() } {
         client.remove(data);
     }
-    device.end();
+    device.end(C::NAME);
 }
 
 /// The `get_nl_info` method of `struct ib_client`.
