@@ -152,6 +152,20 @@ impl Cm {
         Ok(slot)
     }
 
+    /// Has all connections of a device release it, when no others of it can begin. May sleep.
+    pub(crate) fn device_gone(&self, device: usize) {
+        let mut from = 0;
+        while let Some((number, conn)) = self.conns.next(from) {
+            if conn.device() == device {
+                conn.device_gone();
+            }
+            let Some(next) = number.checked_add(1) else {
+                return;
+            };
+            from = next;
+        }
+    }
+
     /// Assigns a service ID.
     pub(crate) fn assign_service(&self) -> u64 {
         self.next_service.fetch_add(1u64, Relaxed)

@@ -4,7 +4,7 @@
 //!
 //! A device is an [`Adapter`] with a [`Port`] for each port that has connection management. Both
 //! outlive the device if an ID refers to them; what needs the device is in [`Live`], which is taken
-//! out at removal.
+//! out at removal, and in ways, which its connections give up then.
 //!
 //! A port has two agents, as the C module has: REPs are sent by the second one, so that they do not
 //! wait in the window of requests of the first.
@@ -323,6 +323,10 @@ impl Drop for Listed {
         }
         for port in &self.0.ports {
             port.end();
+        }
+        // Now nobody finds a way of the device any more.
+        if let Some(port) = self.0.ports.first() {
+            port.cm.device_gone(self.0.device);
         }
         drop(gone);
     }
