@@ -360,7 +360,7 @@ fn request<'a>(
     let cm = &port.cm;
     let device = device(port)?;
     let source = source(mad);
-    let back = Route::back(mad)?;
+    let back = Route::back(mad, &device)?;
     let slot = cm.number()?;
     let conn = &*place.insert(Conn::unowned(cm, slot.id(), &device)?);
     match tables::claim(&cm.ids, &cm.qpns, &keys, conn) {
@@ -445,7 +445,7 @@ fn sidr_request<'a>(
     };
     let way = Way {
         port: port.clone(),
-        route: Route::back(mad)?,
+        route: Route::back(mad, &device)?,
         data_lid: 0,
     };
     let way = Arc::new(way, GFP_KERNEL)?;
@@ -510,7 +510,7 @@ fn lap_paths(
     if conn.look(|state| state.way.as_ref().is_none_or(|way| way.route.is_roce())) {
         return Err(EINVAL);
     }
-    let back = Route::back(mad)?;
+    let back = Route::back(mad, &device)?;
     let terms = conn
         .look(|state| state.engine.pkey_and_mtu())
         .ok_or(EINVAL)?;

@@ -3,7 +3,7 @@
 //! Routes to a peer: address vectors that own their reference to the local GID.
 //!
 //! A [`Route`] is made of a received MAD, or of a path record ([`Path`]). It does not change; its
-//! drop gives the GID reference back.
+//! drop gives the GID reference back. The device is not removed before.
 //!
 //! C headers: `struct rdma_ah_attr` in `include/rdma/ib_verbs.h`, `struct sa_path_rec` in
 //! `include/rdma/ib_sa.h`, `include/rdma/ib_cache.h`.
@@ -11,7 +11,6 @@
 use super::Received;
 use crate::bindings;
 use crate::client::DeviceRef;
-use crate::edge::device::model;
 use crate::edge::verbs::AhAttr;
 use crate::edge::verbs::GidAttr;
 use crate::edge::View;
@@ -43,12 +42,13 @@ impl Key {
 ///
 /// # Invariants
 ///
-/// `attr` is initialised, was filled by a function that took a reference to its GID, if it has one,
-/// and does not change. `device` is the device it was made for, whose memory a driver model
-/// reference keeps: the GID table is in it.
+/// `attr` is initialised, was filled for `device` by a function that took a reference to its GID, if
+/// it has one, and does not change. The C core frees a GID in a work item, which its table of the device
+/// must outlive, and waits for these work items at the end of the device's removal: so the removal waits
+/// for routes.
 pub struct Route {
     attr: Opaque<bindings::rdma_ah_attr>,
-    device: *const bindings::ib_device,
+    device: DeviceRef,
     port: u32,
     pkey_index: u16,
 }
@@ -60,12 +60,8 @@ unsafe impl Sync for Route {}
 
 impl Drop for Route {
     fn drop(&mut self) {
-        // SAFETY: Initialised, and the references to GID and device are owned by this (type
-        // invariant).
-        unsafe {
-            bindings::rdma_destroy_ah_attr(self.attr.get());
-            bindings::put_device(model(self.device.cast_mut()));
-        };
+        // SAFETY: Initialised, and the reference to the GID is owned by this (type invariant).
+        unsafe { bindings::rdma_destroy_ah_attr(self.attr.get()) };
     }
 }
 
@@ -74,51 +70,49 @@ impl Route {
     ///
     /// # Safety
     ///
-    /// The device exists, and a function that takes such a reference has filled the vector for it.
+    /// A function that takes a reference to the GID has filled the vector for this device.
     unsafe fn of(
         attr: MaybeUninit<bindings::rdma_ah_attr>,
-        device: *mut bindings::ib_device,
+        device: &DeviceRef,
         port: u32,
         pkey_index: u16,
     ) -> Self {
-        // SAFETY: The device exists, and the vector is filled (contract of this function).
-        let attr = unsafe {
-            bindings::get_device(model(device));
-            attr.assume_init()
-        };
-        // INVARIANT: Filled by such a function, and a reference to the device was taken above.
+        // SAFETY: The vector is filled (contract of this function).
+        let attr = unsafe { attr.assume_init() };
+        // INVARIANT: Filled by such a function, for this device.
         Self {
             attr: Opaque::new(attr),
-            device,
+            device: device.clone(),
             port,
             pkey_index,
         }
     }
 
-    /// Returns the route back to the sender of a MAD. May sleep.
+    /// Returns the route back to the sender of a MAD, which `device` has received. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL`, `ENODEV` and others if there is none.
-    pub fn back(mad: &Received<'_>) -> Result<Self> {
+    /// `EINVAL` if it is another device; `EINVAL`, `ENODEV` and others if there is no route.
+    pub fn back(mad: &Received<'_>, device: &DeviceRef) -> Result<Self> {
         let mut attr = MaybeUninit::uninit();
         let agent = mad.agent.raw();
-        // SAFETY: Agent, message and completion exist during the call of the handler (invariant of
-        // `Received`), and the agent's device with them. `attr` is a local.
-        let (filled, device, port) = unsafe {
-            let (device, port) = ((*agent).device, u32::from((*agent).port_num));
-            let filled = bindings::ib_init_ah_attr_from_wc(
-                device,
+        // SAFETY: The agent exists during the call of the handler (invariant of `Received`).
+        let (of, port) = unsafe { ((*agent).device, u32::from((*agent).port_num)) };
+        if !ptr::eq(of, device.raw()) {
+            return Err(EINVAL);
+        }
+        // SAFETY: Message and completion exist during the call of the handler (invariant of
+        // `Received`), and the device does (`DeviceRef`). `attr` is a local.
+        to_result(unsafe {
+            bindings::ib_init_ah_attr_from_wc(
+                device.raw(),
                 port,
                 mad.wc().raw(),
                 (*mad.mad.0.as_ptr()).recv_buf.grh,
                 attr.as_mut_ptr(),
-            );
-            (filled, device, port)
-        };
-        to_result(filled)?;
-        // SAFETY: The function succeeded, so it has filled the vector, with a reference. The device
-        // exists during the call of the handler.
+            )
+        })?;
+        // SAFETY: The function succeeded, so it has filled the vector, with a reference.
         Ok(unsafe { Self::of(attr, device, port, mad.wc().pkey_index()) })
     }
 
@@ -163,14 +157,13 @@ impl Route {
                 gid.map_or(ptr::null(), |gid| gid.raw().cast_const()),
             )
         })?;
-        // SAFETY: The function succeeded, so it has filled the vector, with a reference. The device
-        // exists (`DeviceRef`).
-        Ok(unsafe { Self::of(attr, device.raw(), port, pkey_index) })
+        // SAFETY: The function succeeded, so it has filled the vector, with a reference.
+        Ok(unsafe { Self::of(attr, device, port, pkey_index) })
     }
 
     /// Returns whether it is a route of this device.
     pub(super) fn belongs_to(&self, device: *const bindings::ib_device) -> bool {
-        ptr::eq(self.device, device)
+        ptr::eq(self.device.raw(), device)
     }
 
     /// Returns the address vector. Nobody may change it, nor use it longer than the route.
