@@ -54,10 +54,12 @@ use crate::proto::gid_plan;
 use crate::proto::gid_plan::Synced;
 use rdma::bindings;
 use rdma::features::smp_mb;
+use rdma::module::Resident;
 use rdma::net::rtnl;
 use rdma::net::NetDevice;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue;
+use rdma::workqueue::KeepsModule;
 
 pub(crate) use self::abi::find_by;
 pub(crate) use self::abi::find_by_port;
@@ -117,6 +119,7 @@ struct Gids {
     #[pin]
     pending: SpinLockIrq<Pending>,
     ports: KVec<PortOf>,
+    resident: Resident,
 }
 
 /// A port of a device.
@@ -130,6 +133,12 @@ struct PortOf {
 
 kernel::impl_has_work! {
     impl HasWork<Self> for Gids { self.work }
+}
+
+impl KeepsModule for Gids {
+    fn resident(&self) -> &Resident {
+        &self.resident
+    }
 }
 
 impl WorkItem for Gids {
@@ -166,6 +175,7 @@ impl Gids {
                     open: false,
                 }, "GidEvents::dirty"),
                 ports,
+                resident: rdma::resident!(),
             }),
             GFP_KERNEL,
         )
@@ -213,7 +223,7 @@ impl Gids {
         pending.dirty.note(event);
         if !pending.dirty.is_clean() {
             // A worker that is already queued has not taken the marks yet.
-            let _: Result<(), Arc<Self>> = workqueue::system_dfl().enqueue(self.clone());
+            let _: Result<(), Arc<Self>> = workqueue::enqueue_system::<Self, 0>(self.clone());
         }
     }
 

@@ -23,8 +23,8 @@
 //! mode, and thus has left the callback. If another context may drop the resident while the callback
 //! returns, the object calls [`Resident::outlived_by_callbacks`] when it is created.
 //!
-//! Not covered: work on the system's queues, which may sleep, so RCU does not wait for it. Code
-//! that queues such work must keep the module by other means.
+//! Work on the system's unbound queue may sleep, so RCU does not wait for it. Only objects that have a
+//! resident are queued there ([`enqueue_system`](crate::workqueue::enqueue_system)).
 
 use crate::sync::rcu;
 use kernel::prelude::*;
@@ -86,8 +86,10 @@ impl Resident {
     /// Declares that a callback in a task may still be about to return when the resident is dropped
     /// elsewhere: it has left the object, and does nothing more. Until it returns, it must not sleep.
     pub fn outlived_by_callbacks(&self) {
-        // Ordered by the drop's release.
-        self.0.returning.store(true, Relaxed);
+        // Ordered by the drop's release. Read first: the counter is shared by all CPUs.
+        if !self.0.returning.load(Relaxed) {
+            self.0.returning.store(true, Relaxed);
+        }
     }
 
     /// Drops it in the callback that it belongs to. Until it returns, the callback must not sleep.

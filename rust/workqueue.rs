@@ -3,8 +3,8 @@
 //! Workqueues created by modules, and cancellation of work.
 //!
 //! Work items and the system's workqueues are those of [`kernel::workqueue`]. This module adds
-//! queues that a module creates ([`OwnedQueue`]) and, for items in an `Arc`, [`flush`], [`cancel`]
-//! and [`disable`].
+//! queues that a module creates ([`OwnedQueue`]) and, for items in an `Arc`, [`enqueue_system`],
+//! [`flush`], [`cancel`] and [`disable`].
 //!
 //! Delayed work is a timer first: C stores the address of the queue when the timer is armed, and
 //! uses it when it expires. Destruction of a queue waits for queued work, but not for such timers.
@@ -532,9 +532,28 @@ pub fn modify_delayed<T: Delayed<ID>, const ID: u64>(item: &Arc<T>, delay: Jiffi
     }
 }
 
-/// Returns the system's unbound queue, for work that may sleep. It replaces `system_unbound` of the
-/// `kernel` crate, which is deprecated.
-pub fn system_dfl() -> &'static Queue {
+/// An object whose work can be queued on the system's unbound queue, for which no module waits: while
+/// it exists, and so while its work is queued, it keeps the module whose code its work is.
+pub trait KeepsModule<const ID: u64 = 0>:
+    HasWork<Self, ID> + WorkItem<ID, Pointer = Arc<Self>> + Send + Sync + Sized + 'static
+{
+    /// Returns a resident of the module.
+    fn resident(&self) -> &Resident;
+}
+
+/// Queues the item's work, which may sleep, on the system's unbound queue. If it is queued already,
+/// returns the reference. The work must not sleep after it has dropped the last reference to the item.
+///
+/// Context: any.
+pub fn enqueue_system<T: KeepsModule<ID>, const ID: u64>(item: Arc<T>) -> Result<(), Arc<T>> {
+    // The work may drop the last reference, and with it the resident, before it has returned.
+    item.resident().outlived_by_callbacks();
+    system_dfl().enqueue::<Arc<T>, ID>(item)
+}
+
+/// Returns the system's unbound queue. It replaces `system_unbound` of the `kernel` crate, which is
+/// deprecated. Not public: what is queued there may run after its module was unloaded.
+pub(crate) fn system_dfl() -> &'static Queue {
     // SAFETY: `system_dfl_wq` is a global that is initialised before modules are loaded.
     unsafe { Queue::from_raw(bindings::system_dfl_wq) }
 }

@@ -38,6 +38,12 @@ found=$(
         case $f in */proto/* | rust/wire/*) grep -nE '(^|[^a-z_])(bindings|kernel)::' "$f" | grep -vE '^[0-9]+:[ \t]*//' |
             sed "s|^|$f:|; s|\$| (a pure engine knows no kernel)|" ;; esac
     done
+    # Work on a system queue outlasts the module, unless its object keeps it (rdma::workqueue). Softirqs are
+    # waited for at unload.
+    for f in "${rust[@]}"; do
+        case $f in rust/workqueue.rs | rust/cm/later.rs) continue ;; esac
+        grep -nE '(workqueue::|^ *)system(_[a-z]+)*(\(\)|;|,)' "$f" | grep -vE 'system_bh|enqueue_system' | sed "s|^|$f:|; s|\$| (work may outlast the module: workqueue::enqueue_system)|"
+    done
     # A SAFETY comment names the invariant or guarantee.
     for f in "${rust[@]}"; do
         case $f in tools/*) continue ;; esac

@@ -39,7 +39,9 @@ use kernel::workqueue::WorkItem;
 use rdma::cm::CmId;
 use rdma::list::Tag;
 use rdma::list::TaggedList;
+use rdma::module::Resident;
 use rdma::workqueue;
+use rdma::workqueue::KeepsModule;
 
 /// What reading an event means.
 pub(crate) enum Kind {
@@ -177,6 +179,7 @@ pub(crate) struct Context {
     #[pin]
     links: ListLinks,
     tag: Tag,
+    resident: Resident,
 }
 
 impl_list_arc_safe! {
@@ -189,6 +192,12 @@ rdma::impl_tagged!(impl Tagged<0> for Context { self.tag });
 
 impl_has_work! {
     impl HasWork<Self> for Context { self.work }
+}
+
+impl KeepsModule for Context {
+    fn resident(&self) -> &Resident {
+        &self.resident
+    }
 }
 
 impl WorkItem for Context {
@@ -236,6 +245,7 @@ impl Context {
                 work <- new_work!("Context::work"),
                 links <- ListLinks::new(),
                 tag: Tag::new(),
+                resident: rdma::resident!(),
             }? Error),
             flags,
         )
@@ -300,7 +310,7 @@ impl Context {
     pub(crate) fn close_later(self: Arc<Self>) {
         if self.place.lock().life == Life::Live {
             // It is queued already, or is now.
-            let _ = workqueue::system_dfl().enqueue(self);
+            let _ = workqueue::enqueue_system::<Self, 0>(self);
         }
     }
 

@@ -11,13 +11,22 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
+use rdma::module::Resident;
 use rdma::workqueue;
+use rdma::workqueue::KeepsModule;
 
 /// Work that checks all queue pairs again.
 #[pin_data]
 pub(super) struct Judge {
     #[pin]
     work: Work<Self>,
+    resident: Resident,
+}
+
+impl KeepsModule for Judge {
+    fn resident(&self) -> &Resident {
+        &self.resident
+    }
 }
 
 kernel::impl_has_work! {
@@ -45,7 +54,7 @@ impl WorkItem for Judge {
 /// Checks all users against the new policy. May sleep.
 pub(super) fn changed(judge: &Arc<Judge>) {
     // If the work is queued already, it has not started yet and will see this change.
-    let _ = workqueue::system_dfl().enqueue(judge.clone());
+    let _ = workqueue::enqueue_system::<Judge, 0>(judge.clone());
     super::agent::policy_changed();
 }
 
@@ -69,6 +78,7 @@ impl Subsystem {
         let judge = Arc::pin_init(
             pin_init!(Judge {
                 work <- kernel::new_work!("security::Judge"),
+                resident: rdma::resident!(),
             }),
             GFP_KERNEL,
         )?;

@@ -83,6 +83,7 @@ use post::Posts;
 use rdma::features::smp_mb;
 use rdma::hrtimer::Pause;
 use rdma::hrtimer::PauseCallback;
+use rdma::module::Resident;
 use rdma::net::in_flight::Waiter;
 use rdma::net::InFlight;
 use rdma::provider::wc::QpToken;
@@ -194,6 +195,8 @@ pub(crate) struct Qp {
     /// CPU time.
     #[pin]
     send_later: Work<Qp, 2>,
+    /// For `send_later`. Dropped last.
+    resident: Resident,
 }
 
 rdma::impl_has_timer! {

@@ -44,7 +44,10 @@ use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::accounted;
 use rdma::list::Tag;
+use rdma::module::Resident;
 use rdma::sync::SpinLockIrq;
+use rdma::workqueue::enqueue_system;
+use rdma::workqueue::KeepsModule;
 
 /// A half of a queue pair.
 #[derive(Clone, Copy)]
@@ -315,12 +318,18 @@ impl WorkItem<2> for Qp {
     }
 }
 
+impl KeepsModule<2> for Qp {
+    fn resident(&self) -> &Resident {
+        &self.resident
+    }
+}
+
 impl Qp {
     /// Schedules the send half in process context, where it competes with other tasks for the CPU.
     /// Any context.
     pub(super) fn serve_later(this: ArcBorrow<'_, Self>) {
         // A work item that is already queued suffices.
-        let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 2>(this.into());
+        let _ = enqueue_system::<Qp, 2>(this.into());
     }
 
     /// Schedules the resolution of the fault that the send half waits for.

@@ -271,6 +271,7 @@ impl QpObject {
                 send_parking <- Parked::new(for_send),
                 recv_parking <- Parked::new(for_recv),
                 send_later <- new_work!("rxe::Qp::send_later"),
+                resident: rdma::resident!(),
             }),
             accounted::GFP,
         )?;
