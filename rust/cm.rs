@@ -39,10 +39,9 @@ mod later;
 mod locked;
 
 pub use self::event::What;
-pub use self::locked::Locked;
-
 use self::later::End;
 use self::later::EndLater;
+pub use self::locked::Locked;
 
 use core::marker::PhantomData;
 use core::mem;

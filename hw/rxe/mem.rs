@@ -6,6 +6,7 @@
 //! * [`pages`]: the list of a region's pages;
 //! * [`window`]: memory windows;
 //! * [`batch`]: a queue pair's access to them during one turn;
+//! * [`fill`]: writes whose bytes come from a function;
 //! * [`edge`]: copies to and from registered memory; pure, tested on the host;
 //! * [`sge`], [`map`]: other pure parts, tested on the host.
 //!
@@ -20,6 +21,7 @@ pub(crate) mod batch;
     reason = "on the host it is part of a crate's interface"
 )]
 pub(crate) mod edge;
+mod fill;
 #[expect(
     unreachable_pub,
     reason = "on the host it is part of a crate's interface"
@@ -43,8 +45,9 @@ use rdma::new_table;
 use rdma::table::Table;
 use rdma::umem::odp::Touch;
 
-pub(crate) use self::batch::{Batch, Fill, Locks};
+pub(crate) use self::batch::Batch;
 pub(crate) use self::edge::{Filled, Part, Room};
+pub(crate) use self::fill::{Fill, Locks};
 pub(crate) use self::region::{Mr, MrCore};
 pub(crate) use self::sge::{Cursor, Sge};
 pub(crate) use self::window::{Mw, MwCore, MwKind};

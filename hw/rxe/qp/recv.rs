@@ -355,7 +355,7 @@ impl RecvHost for RecvWorld<'_, '_> {
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::RemOp);
         if let Some(answers) = &mut self.answers {
-            return loopback::answer(self.qp, answers, &mut self.batch, packet);
+            return loopback::answer(self.qp, answers, self.batch, packet);
         }
         if self.io.loopback {
             // If there is no requester to fetch it, the response counts as lost.
@@ -365,7 +365,7 @@ impl RecvHost for RecvWorld<'_, '_> {
             };
         }
         let mut fault = None;
-        let batch = &mut self.batch;
+        let batch = &mut *self.batch;
         let sender = self.io.sender.as_mut().ok_or(failed)?;
         let sent = sender.send(&self.qp.dev, packet, |to| {
             let filled = match packet.payload {
@@ -404,7 +404,7 @@ impl RecvHost for RecvWorld<'_, '_> {
 
     fn scatter_recv(&mut self, offset: u32) -> Result<(), LocalFault> {
         let current = &mut self.io.current;
-        let batch = &mut self.batch;
+        let batch = &mut *self.batch;
         match &mut self.present {
             Present::Wire(packet) => current.scatter(offset, packet.payload(), batch),
             Present::Request(Request { packet, fill, .. }) => {
@@ -442,7 +442,7 @@ impl RecvHost for RecvWorld<'_, '_> {
         let grh = self.grh();
         let current = &mut self.io.current;
         current
-            .scatter(0, &grh, &mut self.batch)
+            .scatter(0, &grh, self.batch)
             .map_err(|error| self.local_fault(error))
     }
 

@@ -262,7 +262,7 @@ fn parts_go_in_and_out() {
     // Some bytes of it, up to its end and not beyond.
     let mut some = [0; 3];
     let slice = part(false).slice(3, 3).unwrap();
-    assert_eq!(slice.read(Room::of(&mut some)), Some(()));
+    assert!(slice.read(Room::of(&mut some)).is_some());
     assert_eq!(&some, b"ong");
     assert!(part(true).slice(1, 2).unwrap().room().is_some());
     assert!(part(false).slice(1, 2).unwrap().room().is_none());
