@@ -25,6 +25,7 @@ use crate::edge::device::Device;
 use crate::edge::View;
 use crate::module::Resident;
 use crate::net::CountedNet;
+use crate::print;
 use crate::provider::unsupported;
 use crate::slot::StaticSlot;
 use crate::sync::TimedCompletion;
@@ -88,25 +89,6 @@ impl Drop for DeviceRef {
     }
 }
 
-/// Reports references that the removal of a device, or a failed addition, waits for.
-#[cold]
-fn say(told: &Told, client: &CStr) {
-    // SAFETY: The device exists, as its removal is being waited for (invariant of `Told`).
-    let name = Name::of(unsafe { Device::view(told.raw.as_ptr()) });
-    // SAFETY: The format string is one of the kernel crate; the name is NUL-terminated.
-    unsafe {
-        kernel::print::call_printk(
-            &kernel::print::format_strings::ERR,
-            b"rdma\0",
-            fmt!(
-                "{}: waiting for the client {}, which still uses the device\n",
-                BStr::from_bytes(name.text()),
-                client
-            ),
-        )
-    };
-}
-
 impl DeviceRef {
     /// Drops this reference and waits until no other is left, for the client `name`. May sleep.
     fn end(self, name: &CStr) {
@@ -114,7 +96,13 @@ impl DeviceRef {
         drop(self);
         let limit = msecs_to_jiffies(PATIENCE_MS);
         if !told.gone.wait(limit) {
-            say(&told, name);
+            // SAFETY: The device exists, as its removal is being waited for (invariant of `Told`).
+            let device = Name::of(unsafe { Device::view(told.raw.as_ptr()) });
+            print::error(fmt!(
+                "{}: waiting for the client {}, which still uses the device\n",
+                BStr::from_bytes(device.text()),
+                name
+            ));
             while !told.gone.wait(limit) {}
         }
     }

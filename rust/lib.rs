@@ -31,6 +31,7 @@ pub mod misc;
 pub mod module;
 pub mod net;
 pub mod nospec;
+mod print;
 pub mod provider;
 pub mod shared_ring;
 pub mod slot;

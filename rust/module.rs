@@ -26,6 +26,7 @@
 //! Work on the system's unbound queue may sleep, so RCU does not wait for it. Only objects that have a
 //! resident are queued there ([`enqueue_system`](crate::workqueue::enqueue_system)).
 
+use crate::print;
 use crate::sync::rcu;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
@@ -134,7 +135,10 @@ impl Drop for End {
         while self.0.count.load(Acquire) != 0 {
             waited = waited.saturating_add(1);
             if waited == 10_000 {
-                say(self.0.count.load(Relaxed));
+                let left = self.0.count.load(Relaxed);
+                print::error(fmt!(
+                    "a module cannot be unloaded: {left} of its objects may still be called\n"
+                ));
             }
             fsleep(Delta::from_millis(1));
         }
@@ -147,19 +151,6 @@ impl Drop for End {
             rcu::synchronize_tasks();
         }
     }
-}
-
-/// Reports the residents that the module waits for.
-#[cold]
-fn say(left: u64) {
-    // SAFETY: The format string is one of the kernel crate; the name is NUL-terminated.
-    unsafe {
-        kernel::print::call_printk(
-            &kernel::print::format_strings::ERR,
-            b"rdma\0",
-            fmt!("a module cannot be unloaded: {left} of its objects may still be called\n"),
-        )
-    };
 }
 
 /// What a module keeps until all else of it is gone: its drop runs after that of [`End`].

@@ -19,6 +19,7 @@ use core::ptr::NonNull;
 use crate::bindings;
 use crate::edge::View;
 use crate::module::Resident;
+use crate::print;
 use kernel::alloc::AllocError;
 use kernel::alloc::Flags;
 use kernel::ffi::c_int;
@@ -344,14 +345,9 @@ impl Drop for OwnedQueue {
             }
             fsleep(Delta::from_millis(1));
         }
-        // SAFETY: The format string is one of the kernel crate; the name is NUL-terminated.
-        unsafe {
-            kernel::print::call_printk(
-                &kernel::print::format_strings::ERR,
-                b"rdma\0",
-                fmt!("a workqueue is kept for good: its owner went before its users\n"),
-            )
-        };
+        print::error(fmt!(
+            "a workqueue is kept for good: its owner went before its users\n"
+        ));
     }
 }
 
