@@ -65,7 +65,7 @@ impl<'a> Room<'a> {
         Ok(whole.then(|| unsafe { &mut *(core::ptr::from_mut(slice) as *mut [u8]) }))
     }
 
-    /// Returns that nothing of it was written yet.
+    /// Returns the empty range at its start, to which written ranges are added.
     #[inline]
     pub fn nothing(&self) -> Filled<'a> {
         // INVARIANT: No bytes.

@@ -41,7 +41,8 @@ use super::path::Path;
 use super::path::Via;
 use super::rx::grh_of;
 use super::rx::RxSink;
-use crate::mem::{Filled, Room};
+use crate::mem::Filled;
+use crate::mem::Room;
 
 const UDP_LEN: usize = 8;
 /// The BECN bit, in the BTH byte that routers may change.
@@ -108,7 +109,7 @@ pub(crate) enum TxError<E> {
     Payload(E),
 }
 
-/// What a packet buffer answers that has less room than its packet needs.
+/// Errors of a packet buffer: there is no memory for it.
 impl<E> From<Error> for TxError<E> {
     fn from(_: Error) -> Self {
         Self::NoMemory
@@ -299,7 +300,7 @@ fn build<E>(
     }
 
     let room = usize::try_from(frame.route.link_room).map_err(|_| TxError::NoMemory)?;
-    let mut skb = NewSkb::alloc(room, total).map_err(|_| TxError::NoMemory)?;
+    let mut skb = NewSkb::alloc(room, total)?;
     // Clearing so few bytes first costs little compared with the rest.
     write_outer(skb.append_zeroed(outer_len)?, frame, bytes, ident).ok_or(TxError::Headers)?;
     let headers = skb.append_zeroed(header_len)?;

@@ -87,8 +87,8 @@ impl Cork {
     pub const COUNT: u32 = 16;
     /// Maximum number of bytes held: those of a train, with headers.
     pub const BYTES: u32 = 64 << 10;
-    /// Number of requests from which on [`Cork::BYTES`] is not to be reached. Fewer, which are large,
-    /// make a train each.
+    /// Minimum number of held requests that are sent before the next one would exceed a train. Fewer
+    /// requests with so many bytes are large: each fills a train of its own.
     pub const FEW: u32 = 4;
 
     /// Creates a state without held requests and without a burst.
@@ -119,7 +119,7 @@ impl Cork {
         }
         let Queued { waiting, bytes } = queued();
         let held = self.bytes.saturating_add(bytes);
-        // One more of this length would not fit the train of the others, and would leave alone.
+        // Another request of this length would not fit into the train, and would be sent alone.
         let is_train = waiting >= Self::FEW && held.saturating_add(bytes) >= Self::BYTES;
         if waiting == 0 || waiting >= Self::COUNT || held >= Self::BYTES || is_train {
             return Ring::Serve;

@@ -310,6 +310,15 @@ pub trait RecvHost {
     ///
     /// See [`LocalFault`].
     fn scatter_datagram(&mut self, len: u32) -> Result<(), LocalFault> {
+        self.scatter_datagram_in_parts(len)
+    }
+
+    /// [`Self::scatter_datagram`] by one lookup for the header and one for the payload.
+    ///
+    /// # Errors
+    ///
+    /// See [`LocalFault`].
+    fn scatter_datagram_in_parts(&mut self, len: u32) -> Result<(), LocalFault> {
         self.scatter_grh()?;
         if len != 0 {
             self.scatter_recv(GRH_LEN)?;

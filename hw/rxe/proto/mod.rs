@@ -65,7 +65,7 @@ pub use host::{
 };
 pub use packet::{Dest, Payload, RxPacket, TxPacket};
 pub use qp::QpState;
-pub use recv::{rounded_depth, RecvAttr, RecvSide, Resource, GRH_LEN};
+pub use recv::{rounded_depth, RecvAttr, RecvSide, Resource};
 pub use send::{SendAttr, SendSide, Slot, Slots};
 pub use types::{AccessFlags, Key, Nanos, QpType, Qpn, RetryLimit, WcOpcode, WcStatus};
 pub use wqe::{RecvCompletion, RecvWqe, SendCompletion, SendFlags, SendOp, SendWqe, UdDest};

@@ -422,11 +422,7 @@ impl RecvHost for RecvWorld<'_, '_> {
         let room = self.io.current.room(all, self.batch);
         let Some((head, body)) = room.and_then(|room| room.split_at(grh.len())) else {
             // Not contiguous, or not accessible.
-            self.scatter_grh()?;
-            return match len {
-                0 => Ok(()),
-                _ => self.scatter_recv(proto::GRH_LEN),
-            };
+            return self.scatter_datagram_in_parts(len);
         };
         let written = head.fill(&grh).ok_or(MemError::ListTooShort);
         let done = written.and_then(|_head| match &mut self.present {

@@ -4,7 +4,8 @@
 
 use crate::counters::Counter;
 use crate::device::Dev;
-use crate::mem::{Filled, Room};
+use crate::mem::Filled;
+use crate::mem::Room;
 use crate::net;
 use crate::net::CachedRoute;
 use crate::net::Frame;

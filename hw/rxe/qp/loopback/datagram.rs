@@ -46,13 +46,13 @@ use rdma::token::Exclusive;
 enum Handed {
     /// It was received.
     Over,
-    /// It was not wanted.
+    /// The receiver dropped it.
     Dropped,
     /// Memory that it needs is absent.
     Parked,
 }
 
-/// Who is at a number on this device.
+/// The receiver that a queue pair number of this device refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Receiver {
     /// The queue pair that is being visited.
@@ -84,8 +84,9 @@ impl SendWorld<'_> {
             Receiver::Visited => {}
             Receiver::Busy => return None,
             Receiver::Nobody => {
-                if let Err(error) = self.check_payload(packet) {
-                    return Some(Err(error));
+                let checked = with_data(packet, &mut self.io.queue, &mut self.batch, |_| ());
+                if let Err(error) = checked {
+                    return Some(Err(self.refused(error)));
                 }
                 self.spent.add(len);
                 return Some(Ok(()));
@@ -121,7 +122,7 @@ impl SendWorld<'_> {
             }
             Ok((Handed::Dropped, _)) => {
                 self.spent.add(len);
-                // Who has no right to send to the receiver does not keep it busy.
+                // A sender with a wrong Q_Key, say, must not keep the receiver busy.
                 self.end_visit();
                 Some(Ok(()))
             }
@@ -201,8 +202,8 @@ impl<'a> DatagramVisit<'a> {
         Some(visit)
     }
 
-    /// Returns whether the half takes another datagram. After an error it must first be acted on: the
-    /// queue pair may be about to fail, and takes nothing from a shared queue then.
+    /// Returns whether the half takes another datagram. After an error it does not: the queue pair is
+    /// about to fail, and must take no more requests from a shared receive queue.
     #[inline]
     fn goes_on(&self) -> bool {
         let is_well = matches!(self.notes.told, Told::Nothing | Told::Completed);

@@ -277,21 +277,6 @@ impl<'a> SendWorld<'a> {
         Ok(())
     }
 
-    /// Checks that the payload of a request can be read now.
-    ///
-    /// # Errors
-    ///
-    /// As for [`proto::SendHost::emit`].
-    #[inline]
-    pub(super) fn check_payload(&mut self, packet: &TxPacket) -> Result<(), TxError> {
-        let Payload::Slot { slot, offset, len } = packet.payload else {
-            return Ok(());
-        };
-        let queue = &mut self.io.queue;
-        let checked = queue.check_gather(slot, offset, len, &mut self.batch);
-        checked.map_err(|error| self.refused(error))
-    }
-
     /// Converts the failure to read a request's buffers.
     pub(super) fn refused(&mut self, error: MemError) -> TxError {
         match self.local_fault(error) {
