@@ -333,6 +333,14 @@ impl Conn {
         self.alternate.store(has, Relaxed);
     }
 
+    /// Waits until others have left the ID, as `busy` says. May sleep; the lock is given up meanwhile.
+    fn wait_while(&self, state: &mut MutexGuard<'_, State>, busy: impl Fn(&mut State) -> bool) {
+        while busy(state) {
+            state.waited = true;
+            self.cm.idle.wait(state);
+        }
+    }
+
     fn wake(&self, state: &mut State) {
         if state.waited {
             state.waited = false;
@@ -737,17 +745,11 @@ impl Conn {
         if state.shares > 1 {
             state.shares = state.shares.saturating_sub(1);
             // One at a time, so the other phase has no requests any more.
-            while state.leaving {
-                state.waited = true;
-                self.cm.idle.wait(&mut state);
-            }
+            self.wait_while(&mut state, |state| state.leaving);
             state.leaving = true;
             let phase = state.phase;
             state.phase = !phase;
-            while *state.holds(phase) > 0 {
-                state.waited = true;
-                self.cm.idle.wait(&mut state);
-            }
+            self.wait_while(&mut state, |state| *state.holds(phase) > 0);
             state.leaving = false;
             self.wake(&mut state);
             return;
@@ -765,10 +767,9 @@ impl Conn {
         drop(self.cm.conns.remove(self.number));
         let events = core::mem::replace(&mut state.events, KVec::new());
         let ways = (state.way.take(), core::mem::take(&mut state.old));
-        while state.running || state.leaving || state.holds != [0; 2] {
-            state.waited = true;
-            self.cm.idle.wait(&mut state);
-        }
+        self.wait_while(&mut state, |state| {
+            state.running || state.leaving || state.holds != [0; 2]
+        });
         drop(state);
         drop((events, ways));
         // The work item has a reference while it is queued or waits for its timer. If it runs, it finds

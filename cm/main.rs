@@ -152,7 +152,7 @@ impl Cm {
         Ok(slot)
     }
 
-    /// Has all connections of a device release it, when no others of it can begin. May sleep.
+    /// Makes all connections of a device release it. No new ones can begin. May sleep.
     pub(crate) fn device_gone(&self, device: usize) {
         let mut from = 0;
         while let Some((number, conn)) = self.conns.next(from) {

@@ -324,7 +324,7 @@ impl Drop for Listed {
         for port in &self.0.ports {
             port.end();
         }
-        // Now nobody finds a way of the device any more.
+        // The agents are gone, so no new way can be made.
         if let Some(port) = self.0.ports.first() {
             port.cm.device_gone(self.0.device);
         }

@@ -10,8 +10,8 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 impl Conn {
-    /// The device is being removed, which waits for ways: gives up all that needs it. The consumer is not
-    /// told, and destroys the ID as ever. Waits for the handler if it runs. May sleep.
+    /// Releases what keeps the device, which is being removed: the removal waits for ways. The consumer
+    /// gets no event, and still destroys the ID. Waits for the handler if it runs. May sleep.
     pub(crate) fn device_gone(self: &Arc<Self>) {
         let mut state = self.state.lock();
         if state.gone || state.engine.state() == StateName::Listen {
@@ -23,12 +23,9 @@ impl Conn {
         self.show(&state);
         let events = core::mem::replace(&mut state.events, KVec::new());
         let ways = (state.way.take(), core::mem::take(&mut state.old));
-        while state.running {
-            state.waited = true;
-            self.cm.idle.wait(&mut state);
-        }
+        self.wait_while(&mut state, |state| state.running);
         drop(state);
-        // The consumer does not have the ID of a request that it was not told of.
+        // The ID of a request that was never delivered has no owner who would destroy it.
         let mut all = events.iter().filter_map(|queued| queued.more.as_ref());
         if all.any(|more| more.listener.is_some()) {
             self.destroy(Destroy::Consumer);

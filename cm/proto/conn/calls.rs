@@ -403,7 +403,7 @@ impl<R: Route> Conn<R> {
         now: Instant,
         post: impl FnOnce(Posting<'_, R>) -> Result<(), E>,
     ) -> Done<R, E> {
-        // One value, which is made where it is returned to.
+        // A single value, so that the compiler builds it in the return slot.
         let mut done = refused();
         if data.len() > private::DREP {
             return done;

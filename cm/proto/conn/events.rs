@@ -386,7 +386,7 @@ impl<R: Route> Conn<R> {
 
     #[inline(never)]
     fn on_drep(&mut self, m: &Drep<'_>, now: Instant) -> Actions<R> {
-        // One value, which is made where it is returned to.
+        // A single value, so that the compiler builds it in the return slot.
         let mut actions = Actions::default();
         let State::Linked {
             step: Step::DreqSent { .. } | Step::DreqRcvd,
