@@ -336,10 +336,7 @@ impl NewEntry<'_> {
 
 rdma::argument! {
     /// Contract of `rdma_restrack_new`: the caller owns the object, and nobody uses its entry.
-    impl<'a> NewEntry<'a> = |entry: &'a Entry| NewEntry(OwnerRef {
-        entry,
-        _one_at_a_time: PhantomData,
-    });
+    impl<'a> NewEntry<'a> = |entry: OwnerRef<'a>| NewEntry(entry);
 }
 
 /// A reference to an entry, which keeps its object. Hold it briefly, since the owner waits for it.

@@ -3,6 +3,7 @@
 //! What a shared receive queue of each type refers to, besides its protection domain. The table is
 //! in [`super::verbs`]. Must match `struct ib_srq` in `include/rdma/ib_verbs.h`.
 
+use super::verbs::Pd;
 use super::verbs::Srq;
 use super::verbs::SrqInit;
 use super::verbs::SrqMake;
@@ -10,30 +11,42 @@ use super::verbs::Xrcd;
 use crate::bindings;
 use crate::edge::FromC;
 use crate::edge::Init;
+use crate::edge::Passed;
 use crate::edge::View;
 
-/// [`SrqInit`], and the references that a queue of its type has, as requested.
+/// A new queue as a consumer asks for it: [`SrqInit`], and the references that a queue of its type has.
 pub struct SrqWhole<'a> {
-    /// The other fields. The type is taken from what is asked for.
-    pub init: SrqInit<'a>,
-    /// What the consumer asks for.
-    pub asked: &'a SrqMake,
+    init: SrqInit<'a>,
+    asked: &'a SrqMake,
+}
+
+impl<'a> SrqWhole<'a> {
+    /// A queue in a protection domain, with its user's handle.
+    pub fn new(pd: &'a Pd, uobject: Passed<bindings::ib_usrq_object>, asked: &'a SrqMake) -> Self {
+        Self {
+            init: SrqInit {
+                dev: pd.dev(),
+                pd,
+                uobject,
+                event_handler: asked.event_handler(),
+                srq_context: asked.srq_context(),
+                srq_type: asked.srq_type(),
+            },
+            asked,
+        }
+    }
 }
 
 // SAFETY: `SrqInit` writes the `init` fields. Of the union, the members are written that the type of
 // the queue determines.
 unsafe impl Init<Srq> for SrqWhole<'_> {
     unsafe fn fill(self, c: *mut bindings::ib_srq) {
-        let kind = self.asked.srq_type();
+        let kind = self.init.srq_type;
         let asked = self.asked.raw();
-        let init = SrqInit {
-            srq_type: kind,
-            ..self.init
-        };
-        // SAFETY: The caller owns the memory exclusively (contract). The type that the consumer asks
-        // for is the queue's, and determines the members in both unions.
+        // SAFETY: The caller owns the memory exclusively (contract). The type of the queue is the one
+        // that is asked for (`new`), and determines the members in both unions.
         unsafe {
-            init.fill(c);
+            self.init.fill(c);
             if has_cq(kind) {
                 (*c).ext.cq = (*asked).ext.cq;
             }
