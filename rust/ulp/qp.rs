@@ -86,6 +86,17 @@ pub enum Done {
 }
 
 /// A message, while its receive is handled.
+///
+/// # Invariants
+///
+/// If `invalidated` is the key of a region of `regions`, the peer has no access by it, until the region
+/// is registered under it again. The device has invalidated the key before it completed the message, and
+/// before a later registration of the region was carried out, as it refuses a key that is not the last one
+/// (`compares_keys`). The region has not been registered under this key since: that takes a registration
+/// under each of the other 255 keys (`Exposed::refused` takes none), each of which must have ended by a
+/// later completion on this completion queue. Completions are handled in order, and this one sets
+/// `invalidated` once (`on_received`). No other region of the device has had the key: this one is as old
+/// as the queue pair.
 pub struct Received<'a> {
     len: usize,
     /// The key that the device has invalidated, by request of the message.
@@ -112,15 +123,7 @@ impl Received<'_> {
             return Err(exposed);
         }
         self.invalidated = None;
-        // SAFETY: The device has invalidated this key before it completed the message, when no later
-        // registration of the region had been carried out: it refuses a key that is not the last one
-        // (`compares_keys`).
-        // Since then the region was not registered under this key again: that takes a registration
-        // under each of the other 255 keys (`Exposed::refused` takes none), of which each must have
-        // ended, by a completion on this completion queue that is later than this one. Completions
-        // are handled in their order, this one only once (`invalidated`, which is set by
-        // `on_received` alone). No other region of the device has had the key: this one is as old as
-        // the queue pair.
+        // SAFETY: The peer has no access by this key, and the region has it still (type invariant).
         Ok(unsafe { exposed.end() })
     }
 }
@@ -742,6 +745,7 @@ unsafe extern "C" fn on_received<E: Ends>(cq: *mut bindings::ib_cq, wc: *mut bin
         let result = match result(wc) {
             Err(status) => Err(NoMessage::Failed(status)),
             Ok(()) if wc.opcode() != bindings::ib_wc_opcode_IB_WC_RECV => Err(NoMessage::Written),
+            // INVARIANT: The device has invalidated `key`, and refuses keys that are not the last one.
             Ok(()) => Ok(Received {
                 len,
                 invalidated: key.filter(|_| queues.compares_keys()),
