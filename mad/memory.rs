@@ -2,9 +2,8 @@
 
 //! Allocation of sends: in which context, and at whose cost.
 //!
-//! A consumer says so by C's allocation flags. The kernel crate has no flags for memory that is
-//! charged to a user and must not invoke the OOM killer, so charged bytes are allocated by
-//! [`rdma::accounted`].
+//! A consumer says so by C's allocation flags. Memory that is charged to a user must not invoke the OOM
+//! killer, so its flags are those of [`rdma::accounted`].
 //!
 //! C header: `include/linux/gfp_types.h`.
 

@@ -244,7 +244,7 @@ pub(super) fn post(send: &Arc<SendRequest>) -> Result {
         tid: header.tid,
         class: header.class,
         is_response: header.is_response(),
-        // Of a single MAD it is only found when there may be a response to it.
+        // For a single MAD it is looked up when a MAD arrives that may be the response.
         path: if send.layout().segments != 0 {
             claim.ah().and_then(|ah| path(agent, ah))
         } else {

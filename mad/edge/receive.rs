@@ -46,7 +46,7 @@ pub(crate) struct RecvMad {
     kind: Special,
     wc: Opaque<bindings::ib_wc>,
     recv_wc: bindings::ib_mad_recv_wc,
-    /// Space for a global route header, then the MAD, if `long` has none.
+    /// Space for a global route header, then the MAD; unused if there is `long`.
     short: Aligned<SHORT>,
     /// The same for the longer MADs of Omni-Path.
     long: Option<KVec<u8>>,
@@ -71,7 +71,7 @@ impl RecvMad {
         } else {
             Some(zeros(len, flags)?)
         };
-        // Made in its place, as it is large.
+        // Built in place, as it is large.
         KBox::init(
             init!(Self {
                 cqe: bindings::ib_cqe::default(),

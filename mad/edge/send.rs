@@ -125,7 +125,7 @@ pub(crate) struct SendRequest {
     due: Atomic<u64>,
     pub(crate) life: Keyed<life::SendState>,
     pub(crate) sent: Keyed<matching::Sent>,
-    /// The MAD, or the headers of a transfer, if `long` has none.
+    /// The MAD, or the headers of a transfer; unused if there is `long`.
     short: UnsafeCell<Aligned<{ wire::MAD_SIZE }>>,
     /// The same for the longer MADs of Omni-Path.
     long: Option<KVec<u8>>,
@@ -227,7 +227,7 @@ impl SendRequest {
         let key = agent.owner().key();
         // INVARIANT: There is no claim, and the send is not shared yet.
         let send: Arc<Self> = Arc::pin_init(
-            // Large values are made in their places.
+            // Large values are built in place.
             pin_init!(&this in Self {
                 links <- ListLinks::new(),
                 listed <- AtomicTracker::new(),

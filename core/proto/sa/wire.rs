@@ -109,7 +109,7 @@ struct Part {
 }
 
 /// Calls `each` for each byte that the next `bits` bits are in, and advances `at`.
-// Inlined, as are those who call it to write: the widths of fields are constants.
+// Inlined with its callers that pack, so that the widths of fields are constants.
 #[inline(always)]
 fn parts(at: &mut usize, bits: u32, mut each: impl FnMut(Part)) {
     let mut left = bits.min(64);

@@ -453,7 +453,7 @@ impl<'a> Exclusive<'a> {
 /// A handle of a file that is released: the reference of the file, and the use of the open file that
 /// the handle has had since it was committed.
 pub(crate) struct Released {
-    /// The use.
+    /// The use of the open file.
     pub(crate) file_use: FileUse,
     /// The reference.
     pub(crate) handle: HandleRef,
