@@ -4,7 +4,7 @@
 # tree) and leaves its results under build/. The work is done by tools/*.sh.
 
 # Nobody is to wait for a kernel build before the first run.
-ifeq ($(MAKECMDGOALS),run)
+ifneq ($(filter run,$(MAKECMDGOALS)),)
 KERNEL ?= stock
 endif
 KERNEL ?= fast

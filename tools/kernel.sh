@@ -57,8 +57,11 @@ name_of_any() {
 unpack() { # SOURCE NAME
     local src=$1 tarball
     done_with "$src" && return
+    # stock.sh unpacks the same source.
+    lock source-7.2
+    done_with "$src" && return
     say "unpacking the kernel source: under a minute"
-    need_space 12 "a kernel build"
+    need_space 4 "the kernel source"
     mkdir -p "$CACHE/linux"
     tarball=${LINUX_TARBALL:-$(ls "$CACHE/$(builder_name)"/usr/src/linux-source-7.2.tar.* 2>/dev/null || :)}
     [ -n "$tarball" ] || die "the builder root has no linux-source-7.2" "give LINUX_TARBALL= (a linux-7.2.x tarball)"
@@ -135,7 +138,7 @@ if [ "${1:-}" = --source ]; then source_name; exit; fi
 if [ "${1:-}" = --has ]; then . "$TOP/tools/patched.sh"; patched_is_there "$2"; exit; fi
 if [ "${1:-}" = --unpack ]; then
     src=$(source_name)
-    done_with "$src" || { lock kernel; unpack "$src"; }
+    unpack "$src"
     exit
 fi
 [ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, um, lockdep, kcsan, stock, stock-7.3, patched, patched-y or debug (um, then lockdep)"

@@ -4,7 +4,7 @@
 # modules.sh KERNEL: build our modules out of tree against the kernel KERNEL, in
 # build/modules-KERNEL. With KDIR= they are built on this machine, with its own compilers, against
 # that built kernel tree, in build/modules-kdir, and without test modules. CLIPPY=1 runs the
-# kernel's clippy rules during the build.
+# kernel's clippy rules during the build. RDMA_TESTS=n leaves out test modules and samples.
 # OVERFLOW=1 compiles our crates with overflow checks and without debug assertions, as for
 # distribution kernels, in build/modules-overflow; the kernel is not changed.
 . "$(dirname "$0")/lib.sh"
@@ -77,5 +77,5 @@ case $KERNEL in patched*) ONLY=${ONLY:-$(sed -n '/RDMA_TESTS/,$ s|^include $(src
 options=("LLVM=$LLVM_PREFIX")
 case $KERNEL in stock | stock-*) options=(CONFIG_DEBUG_INFO_BTF_MODULES= CONFIG_DEBUG_INFO=) ;; esac
 in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/$mo" ARCH=$arch \
-    "${options[@]}" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
+    "${options[@]}" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} ${RDMA_TESTS:+"RDMA_TESTS=$RDMA_TESTS"} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"

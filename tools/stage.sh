@@ -36,7 +36,9 @@ rust)
 *)
     # The tests' drivers replace no C module: they are available with every stack that has modules
     # of ours.
-    for name in ${stack//,/ } cmcalls countdev fakeib fakeverbs iwstub; do
+    tests="cmcalls countdev fakeib fakeverbs iwstub"
+    [ "${RDMA_TESTS:-}" != n ] || tests=
+    for name in ${stack//,/ } $tests; do
         found=
         for ko in "${built[@]}"; do
             if [ "$(basename "$ko" .ko)" = "$name" ]; then chosen+=("$ko"); found=1; fi

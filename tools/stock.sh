@@ -10,7 +10,8 @@
 #   include/ rust/ scripts/ ...       headers, bindings and metadata of the kernel crate, made
 #                                     from linux-source by metadata.sh
 #   initrd                            busybox and the drivers of the guest's disk and share
-# The release is chosen once, and kept in the cache as archive-VERSION: REFRESH=1 asks again.
+# The release is chosen once, and kept in the cache as archive-VERSION: REFRESH=1 asks again. If the
+# archive does not have it any more, or its metadata cannot be made here, the next one is taken.
 # Exit status 3: the archive has no release that fits.
 . "$(dirname "$0")/lib.sh"
 
@@ -20,7 +21,11 @@ RECIPE=1
 # The drivers of the guest's disk, share, console and random numbers, which are modules here.
 EARLY="virtio_pci virtio_blk ext4 9p 9pnet_virtio virtio_net virtio_console virtio_rng"
 
-unfit() { printf 'error: %s; %s\n' "$1" "$2" >&2; exit 3; }
+# Exit statuses.
+no_release=3
+choose_again=4
+
+unfit() { printf 'error: %s; %s\n' "$1" "$2" >&2; exit $no_release; }
 
 version_of() { # NAME: 7.2 or 7.3
     case $1 in
@@ -29,22 +34,26 @@ version_of() { # NAME: 7.2 or 7.3
     esac
 }
 
+# Releases for which this builder root cannot make metadata.
+unfit_record() { echo "$CACHE/unfit-$1-$(builder_name)"; }
+
 # choose VERSION: the newest release of that version that has all packages, as
 # "RELEASE PACKAGE-VERSION" in archive-VERSION.
 choose() {
     local record=archive-$1 log=$CACHE/archive-$1.log start=$SECONDS
-    [ -z "${REFRESH:-}" ] || rm -f "$CACHE/$record.ok"
     done_with "$record" && return
     lock apt
     done_with "$record" && return
     say "looking for Linux $1 packages in the archive: a few seconds"
+    # Without Error-Mode, apt-get succeeds if it reaches no server.
     # shellcheck disable=SC2016
     in_builder bash -euc '
-        apt-get -q update >&2
+        apt-get -o APT::Update::Error-Mode=any -q update >&2
         suffix=$(dpkg --print-architecture)
         versions() { apt-cache madison "$1" | awk -F" *[|] *" "\$3 ~ /Packages/ { print \$2 }"; }
         apt-cache pkgnames "linux-binary-$1." | sed -n "s/^linux-binary-\([0-9.]*+deb[0-9]*-$suffix\)\$/\1/p" | sort -rV |
             while read -r release; do
+                if [[ " $2 " == *" $release "* ]]; then continue; fi
                 for v in $(versions "linux-binary-$release"); do
                     for p in "linux-base-$release" "linux-modules-$release" "linux-headers-$release" "linux-source-$1"; do
                         versions "$p" | grep -qxF "$v" || continue 2
@@ -52,10 +61,11 @@ choose() {
                     echo "$release $v"
                     exit
                 done
-            done' choose "$1" >"$CACHE/$record" 2>"$log" </dev/null ||
+            done' choose "$1" "$(cat "$(unfit_record "$1")" 2>/dev/null | xargs)" >"$CACHE/$record.new" 2>"$log" </dev/null ||
         failed "the archive could not be read" "$log" "check the network, then make again"
-    [ -s "$CACHE/$record" ] ||
-        unfit "the archive has no Linux $1 with image, modules, headers and source of one version" "use KERNEL=fast"
+    [ -s "$CACHE/$record.new" ] ||
+        unfit "the archive has no Linux $1 with image, modules, headers and source of one version that can be used here" "use KERNEL=fast"
+    mv "$CACHE/$record.new" "$CACHE/$record"
     publish "$record"
     say "chosen: $(cat "$CACHE/$record") ($((SECONDS - start)) s)"
 }
@@ -81,8 +91,13 @@ fetch() {
         [ -n "$(find /var/lib/apt/lists -name "*_Packages*" -print -quit)" ] || apt-get -q update
         apt-get -q -o APT::Sandbox::User=root download "$@"
         for deb in *.deb; do dpkg-deb -x "$deb" ../root; done
-        rm -rf ../debs' fetch "$dir" "$@" || failed "the packages could not be fetched" "$log" \
-        "REFRESH=1 chooses again from what the archive has"
+        rm -rf ../debs' fetch "$dir" "$@" && return
+    if grep -qE '404 +Not Found|was not found|Unable to locate package' "$log"; then
+        say "the archive does not have $package any more"
+        rm -f "$CACHE/archive-$version.ok"
+        exit $choose_again
+    fi
+    failed "the packages could not be fetched" "$log" "see the lines above, then make again"
 }
 
 unpack() { # VERSION PACKAGE-VERSION: the source
@@ -118,7 +133,12 @@ metadata() {
         "/c/$1.deb/root/usr/src/linux-headers-$2" "/c/$3" "/c/$1" "$2" || status=$?
     case $status in
     0) ;;
-    3) unfit "$(sed -n 's/^unfit: //p' "$log")" "use KERNEL=fast" ;;
+    3)
+        say "$2 cannot be used here: $(sed -n 's/^unfit: //p' "$log")"
+        echo "$2" >>"$(unfit_record "$version")"
+        rm -f "$CACHE/archive-$version.ok"
+        exit $choose_again
+        ;;
     *) failed "the metadata of the kernel crate could not be made" "$log" "see the lines above, then make again" ;;
     esac
 }
@@ -148,9 +168,18 @@ initrd() {
         failed "the initramfs could not be made" "$CACHE/$1.initrd.log" "see the lines above, then make again"
 }
 
-name=${1:-}
-[ "$name" = --name ] || [ "$name" = --source ] || [ "$name" = --release ] || [ "$name" = --unpack ] || set -- --make "$name"
+case ${1:-} in --*) ;; *) set -- --make "${1:-}" ;; esac
 version=$(version_of "$2")
+if [ "$1" = --make ]; then
+    if [ -n "${REFRESH:-}" ]; then rm -f "$CACHE/archive-$version.ok" "$(unfit_record "$version")"; fi
+    # Each try has another release, but for one that left the archive while it was fetched.
+    for _ in 1 2 3 4 5; do
+        status=0
+        "$TOP/tools/stock.sh" --try "$2" || status=$?
+        [ $status = $choose_again ] || exit $status
+    done
+    unfit "none of the last releases of Linux $version could be used" "use KERNEL=fast"
+fi
 choose "$version"
 read -r release package <"$CACHE/archive-$version"
 src=$(source_of "$version" "$package")
@@ -183,7 +212,8 @@ start=$SECONDS
 files=$CACHE/$name.deb/root
 rm -rf --one-file-system "$CACHE/$name/mods"
 mkdir -p "$CACHE/$name/mods/lib/modules" "$CACHE/$name/arch/x86/boot"
-mv "$files/usr/lib/modules/$release" "$CACHE/$name/mods/lib/modules/"
+# Links: if this step is interrupted, it begins again.
+cp -al "$files/usr/lib/modules/$release" "$CACHE/$name/mods/lib/modules/"
 rm -f "$CACHE/$name/mods/lib/modules/$release/"{build,source}
 mv "$CACHE/$name/mods/lib/modules/$release/vmlinuz" "$CACHE/$name/arch/x86/boot/bzImage"
 initrd "$name" "$release"

@@ -45,6 +45,11 @@ check "roots: and made anew by the next make" again
 quiet() { [ -z "$(builder 2>&1)" ]; }
 check "roots: quiet when there is nothing to do" quiet
 rm -rf "$cache"
+# shellcheck disable=SC2016
+stub mmdebstrap 'case "$*" in *linux-source*) echo "E: Unable to locate package linux-source-7.2"; exit 1 ;; esac
+for a; do case $a in */builder-*.tmp) mkdir "$a" && touch "$a/whole" ;; esac; done'
+check "roots: an archive without the source of 7.2" again
+rm -rf "$cache"
 
 # A make that waits for another's lock has locks of its own; killed, it must give them up.
 orphan() (
