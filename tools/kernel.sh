@@ -3,7 +3,8 @@
 #
 # kernel.sh NAME: build the stock kernel NAME (fast, lockdep, um or kcsan), if it
 # is not in the cache, or one with our modules in it (patched, patched-y: see patched.sh), or fetch a
-# distribution's (stock, stock-7.3: see stock.sh).
+# distribution's (stock, stock-7.3: see stock.sh). patched-7.3 only compiles drivers/infiniband in the
+# patched source of 7.3.
 # kernel.sh --name NAME prints its name in the cache, kernel.sh --source [NAME] that of
 # the source, which kernel.sh --unpack [NAME] only unpacks.
 # LINUX_TARBALL= gives another source than the builder root's linux-source-7.2.
@@ -13,8 +14,11 @@
 RECIPE=1
 
 declare -A fragments=([fast]="base x86 fast hardware" [lockdep]="base x86 lockdep" [um]="base um" [kcsan]="base x86 kcsan"
-    [patched]="base x86 fast patched" [patched-y]="base x86 fast patched patched-y")
-declare -A expected=([fast]=15 [lockdep]=16 [um]=9 [kcsan]=20 [patched]=25 [patched-y]=10)
+    [patched]="base x86 fast patched" [patched-7.3]="base x86 fast patched" [patched-y]="base x86 fast patched patched-y")
+declare -A expected=([fast]=15 [lockdep]=16 [um]=9 [kcsan]=20 [patched]=25 [patched-7.3]=10 [patched-y]=10)
+# The version that the source is of.
+series=7.2
+case " $* " in *" patched-7.3 "*) series=7.3 COMPILE_ONLY=1 ;; esac
 
 # debian_version PACKAGE...: installed versions, from the builder root's records.
 debian_version() {
@@ -23,7 +27,9 @@ debian_version() {
 }
 
 source_name() {
-    if [ -n "${LINUX_TARBALL:-}" ]; then
+    if [ $series = 7.3 ]; then
+        "$TOP/tools/stock.sh" --source stock-7.3
+    elif [ -n "${LINUX_TARBALL:-}" ]; then
         [ -r "$LINUX_TARBALL" ] || die "LINUX_TARBALL=$LINUX_TARBALL cannot be read" "give the path of a linux-7.2.x tarball"
         echo "linux/src-$(sha256sum <"$LINUX_TARBALL" | cut -c1-12)"
     else
@@ -41,9 +47,9 @@ fragment() {
 name_of() {
     local folder
     case $1 in
-    patched | patched-y)
+    patched | patched-7.3 | patched-y)
         folder=$(name_of_any patched) || exit
-        [ "$1" = patched ] && echo "$folder-m" || echo "$folder-y"
+        [ "$1" = patched-y ] && echo "$folder-y" || echo "$folder-m"
         ;;
     *) name_of_any "$1" ;;
     esac
@@ -57,6 +63,10 @@ name_of_any() {
 unpack() { # SOURCE NAME
     local src=$1 tarball
     done_with "$src" && return
+    if [ $series = 7.3 ]; then
+        "$TOP/tools/stock.sh" --unpack stock-7.3
+        return
+    fi
     # stock.sh unpacks the same source.
     lock source-7.2
     done_with "$src" && return
@@ -142,7 +152,7 @@ if [ "${1:-}" = --unpack ]; then
     exit
 fi
 [ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, um, lockdep, kcsan, stock, stock-7.3, patched, patched-y or debug (um, then lockdep)"
-case $1 in patched | patched-y) . "$TOP/tools/patched.sh"; make_patched "$1"; exit ;; esac
+case $1 in patched*) . "$TOP/tools/patched.sh"; make_patched "$1"; exit ;; esac
 name=$(name_of "$1")
 done_with "$name" && exit
 lock kernel

@@ -29,7 +29,7 @@ am_begin() {
     rm -rf --one-file-system "$BUILD/am"
     mkdir -p "$BUILD/am"
     am init -q
-    sed -n 's|^diff --git a/.* b/||p' "$BUILD"/patches-7.2/*.patch | sort -u | while IFS= read -r file; do
+    sed -n 's|^diff --git a/.* b/||p' "$BUILD/patches-$series"/*.patch | sort -u | while IFS= read -r file; do
         [ -e "$src/$file" ] || continue
         mkdir -p "$BUILD/am/$(dirname "$file")"
         cp "$src/$file" "$BUILD/am/$file"
@@ -77,7 +77,7 @@ build_patched() { # KERNEL NAME
     unpack "$src"
     need_space 8 "a kernel build"
     inputs=$("$TOP/tools/patches.sh" --inputs)
-    VERSION=7.2 "$TOP/tools/patches.sh"
+    VERSION=$series "$TOP/tools/patches.sh"
     if ! done_with "$copy"; then
         say "a copy of the source, to be patched: a minute"
         rm -rf --one-file-system "${CACHE:?}/$copy"
@@ -93,7 +93,7 @@ build_patched() { # KERNEL NAME
     trap "kill $pulse 2>/dev/null || :" EXIT
     am_begin "$src"
     : >"$CACHE/$name.each"
-    for patch in "$BUILD"/patches-7.2/*.patch; do
+    for patch in "$BUILD/patches-$series"/*.patch; do
         number=$((number + 1)) since=$SECONDS
         am am -q "$patch" >>"$log" 2>&1 || failed "git am refused $(basename "$patch")" "$log" "see the lines above"
         [ -n "${EACH_PATCH:-}" ] || continue
@@ -107,7 +107,7 @@ build_patched() { # KERNEL NAME
     if [ -n "${COMPILE_ONLY:-}" ]; then
         after_patch $number >>"$log" 2>&1 </dev/null || failed "the patched kernel does not compile" "$log" "see the lines above"
         kill $pulse 2>/dev/null || :
-        say "drivers/infiniband compiled in the patched source, in $(minutes $((SECONDS - start)))"
+        say "drivers/infiniband compiled in the patched source of $series, in $(minutes $((SECONDS - start)))"
         return
     fi
     patched_configure >>"$log" 2>&1 </dev/null || failed "the kernel could not be configured" "$log" "see the lines above"

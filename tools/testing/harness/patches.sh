@@ -34,10 +34,10 @@ applies() { # VERSION KERNEL...
 }
 log_of() { echo "$CACHE/$("$TOP/tools/kernel.sh" --name "$1").log"; }
 no_warning() { ! grep -nE 'warning:|WARNING:' "$(log_of "$1")"; }
-each_compiles() { # The patches and their seconds are shown if one does not.
-    EACH_PATCH=1 "$TOP/tools/kernel.sh" patched
+each_compiles() { # KERNEL; the patches and their seconds are shown if one does not.
+    EACH_PATCH=1 "$TOP/tools/kernel.sh" "$1"
     local status=$?
-    cat "$(log_of patched | sed 's/log$/each/')"
+    cat "$(log_of "$1" | sed 's/log$/each/')"
     return $status
 }
 # The modules, as the kernel's own list has them.
@@ -62,10 +62,12 @@ check "git am takes it, for 7.2, and nothing is missing" applies 7.2
 seven_three=$("$TOP/tools/kernel.sh" --source stock-7.3 2>/dev/null) || seven_three=
 if [ -n "$seven_three" ] && done_with "$seven_three"; then
     check "git am takes it, for 7.3, and nothing is missing" applies 7.3 stock-7.3
+    check "each patch for 7.3 compiles" each_compiles patched-7.3
+    check "without a warning" no_warning patched-7.3
 else
     skip "git am takes it, for 7.3, and nothing is missing" "the source of 7.3 is not in the cache"
 fi
-check "each patch compiles, then the kernel is built" each_compiles
+check "each patch compiles, then the kernel is built" each_compiles patched
 check "without a warning" no_warning patched
 check "its modules are the ones in Rust" is_own patched modules.order
 check "short suite, loadable modules" short_suite patched

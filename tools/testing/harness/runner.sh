@@ -233,17 +233,18 @@ check "boot: not one that is slow" slow
 check "boot: not one that hangs when our modules may be loaded" in_script
 
 # --- .ci/run counts the second tries of all kernels
-ci() { # SECOND-TRIES of each of the runs; STATUS= is that of make setup KERNEL=stock
+ci() { # SECOND-TRIES of each of the runs; STATUS= is that of kernel.sh stock, which says SAYS=
     local dir name n
     dir=$work/ci
     rm -rf "$dir"
     mkdir -p "$dir/.ci" "$dir/build" "$dir/tools"
     printf '#!/bin/bash\n' >"$dir/tools/ci-bench.sh"
-    chmod +x "$dir/tools/ci-bench.sh"
+    # shellcheck disable=SC2016
+    printf '#!/bin/bash\nif [ "$1" = stock ]; then echo "$SAYS"; exit ${STATUS:-0}; fi\n[ "$1" != --has ]\n' >"$dir/tools/kernel.sh"
+    chmod +x "$dir/tools"/*.sh
     cp "$TOP/.ci/run" "$dir/.ci/"
     # shellcheck disable=SC2016
-    stub make 'if [ "$*" = "setup KERNEL=stock" ]; then exit ${STATUS:-0}; fi
-        for a; do if [ "$a" = test ]; then d=build/${TEST_DIR:-test}; mkdir -p "$d"; : >"$d/second-try"
+    stub make 'for a; do if [ "$a" = test ]; then d=build/${TEST_DIR:-test}; mkdir -p "$d"; : >"$d/second-try"
         n=$(cat "second.${TEST_DIR:-test}"); for i in $(seq "$n"); do echo "x/$i-${TEST_DIR:-test}" >>"$d/second-try"; done; fi; done'
     for name in test um lockdep stock stock-7.3; do
         echo "${1:-0}" >"$dir/second.$name"
@@ -262,12 +263,14 @@ no_count() {
     rm -rf "$work/ci/build/um"
     ! PATH=$work/stubs:$PATH bash "$work/ci/.ci/run" >"$work/log" 2>&1 </dev/null
 }
-without_stock() {
-    STATUS=1 ci 0 && [ "$(grep -c 'NOT RUN: the short path on stock,' "$work/log")" = 1 ] &&
+without_stock() { # STATUS SAYS
+    STATUS=$1 SAYS=$2 ci 0 && [ "$(grep -c 'NOT RUN: the short path on stock, ' "$work/log")" = 1 ] &&
         [ ! -e "$work/ci/build/stock" ] && [ -e "$work/ci/build/stock-7.3" ]
 }
 check "ci: no second try" ci 0 0 0
-check "ci: the distribution's kernel is not there" without_stock
+check "ci: the archive has no kernel that fits" without_stock 3 ""
+check "ci: the distribution's kernel cannot be downloaded" without_stock 1 "error: x: a download failed (y); z"
+refuse "ci: another failure to make it" without_stock 1 "error: the initramfs could not be made; z"
 check "ci: four of them" ci 2 1 0 1
 check "ci: five are too many" too_many
 check "ci: a run that tells no number fails" no_count
