@@ -169,13 +169,11 @@ impl Locked<'_> {
 
 /// Prepares the ports of a device that is about to be registered. A port without driver counters
 /// gets no history and cannot bind counters. May sleep.
-pub(crate) fn set_up(device: &Device, alone: &mut Unregistered<'_>) {
+pub(crate) fn set_up(alone: &mut Unregistered<'_>) {
+    let device = alone.device();
     for port in device.ports() {
-        let Some(data) = device.port(port) else {
-            return;
-        };
         let history = stats::Owned::of_port(device, port).ok().flatten();
-        edge::set_up(alone, data.counter(), history);
+        edge::set_up(alone, port, history);
     }
 }
 

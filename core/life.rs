@@ -274,11 +274,11 @@ fn relocate(device: &Device, _closed: Closed<'_>, from: &Net, to: &CountedNet) -
 
 fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::device>) -> Result {
     let device = fields.device();
-    registry::assign_name(device, &mut fields, name.to_bytes())?;
+    registry::assign_name(&mut fields, name.to_bytes())?;
     fields.set_dma_device(dma);
-    device.judge_ops(&mut fields);
+    fields.judge_ops();
     alloc::set_up_ports(device)?;
-    port::set_up(device, &mut fields).inspect_err(|_| {
+    port::set_up(&mut fields).inspect_err(|_| {
         pr_warn!(
             "{}: the driver does not describe its ports\n",
             device.name()
@@ -298,10 +298,10 @@ fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::dev
         cgroup: false,
         suppressed: false,
     };
-    sysfs::set_up_device(device, &mut fields)?;
+    sysfs::set_up_device(&mut fields)?;
     cgroup::register(device);
     undo.cgroup = true;
-    counter::set_up(device, &mut fields);
+    counter::set_up(&mut fields);
     // Send the uevent only when the device is ready for use.
     device.model().suppress_uevents(true);
     undo.suppressed = true;

@@ -82,7 +82,7 @@ pub enum Kick {
     /// (with bits 0 is enough), because no other context does.
     Later,
     /// Another context owns the value, or is about to take it, and is responsible for the pending
-    /// bits.
+    /// bits: a runner, or the user of an [`Exclusive`].
     Busy,
     /// The token is closed; pending bits are ignored.
     Closed,
@@ -163,8 +163,7 @@ impl<T> RunToken<T> {
     }
 
     /// Takes the value if it is free and nothing is pending, as [`RunToken::kick_idle`] does, for a
-    /// caller that has work for it in several steps. Otherwise has no effect and returns `None`. The
-    /// caller must end the access with [`Exclusive::finish`].
+    /// caller that has work for it in several steps. Otherwise has no effect and returns `None`.
     #[inline]
     pub fn exclusive_idle(&self) -> Option<Exclusive<'_, T>> {
         // Acquire: the new owner sees the accesses of the previous one.
@@ -176,8 +175,7 @@ impl<T> RunToken<T> {
         })
     }
 
-    /// Waits until the value is free and takes it; until [`Exclusive::finish`], kicks only set
-    /// bits. Also works on a closed token. `relax` is called while waiting (`cpu_relax`; a yield on
+    /// Waits until the value is free and takes it; until the access ends, kicks only set bits. Also works on a closed token. `relax` is called while waiting (`cpu_relax`; a yield on
     /// the host).
     ///
     /// A runner leaves when its work function returns, so the wait is as long as one call. If
@@ -283,8 +281,10 @@ impl<T> RunToken<T> {
 
 /// Exclusive access to the value of a [`RunToken`].
 ///
-/// End it with [`Exclusive::finish`] or [`Exclusive::leave`]. If it is only dropped, bits that were
-/// set meanwhile stay pending until the next kick.
+/// Dropping it releases the value; waiting contexts go on. Bits that were set meanwhile stay pending,
+/// and the next kick handles them. But whoever set them was told [`Kick::Busy`] and does not kick
+/// again: where kicks are possible, end the access with [`Exclusive::finish`], which handles the bits,
+/// or with [`Exclusive::leave`], which tells whether a kick must follow.
 ///
 /// # Invariants
 ///
@@ -319,6 +319,7 @@ impl<'a, T> Exclusive<'a, T> {
 
     /// Ends the exclusive access, and returns whether bits are pending. If so, the caller must
     /// arrange for another kick, as after [`Kick::Later`].
+    #[must_use = "pending bits oblige the caller to see that somebody kicks again"]
     pub fn leave(self) -> bool {
         let token = self.end_access();
         let before = token.word.fetch_and(!RUN, Ordering::Release);

@@ -13,7 +13,6 @@
 //! Locks: `handler`, which consumers also take, then those of the tables, then `inner`. `qp` and
 //! `children` are taken under `handler` or alone.
 
-use super::event::Event;
 use super::transport::Transport;
 use crate::device::Attached;
 use crate::mcast::Membership;
@@ -40,7 +39,6 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
-use kernel::sync::MutexGuard;
 use kernel::types::Opaque;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
@@ -52,6 +50,11 @@ use rdma::list::Tag;
 use rdma::net::CountedNet;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue::QueueLease;
+
+mod lock;
+
+pub(crate) use self::lock::HandlerGuard;
+pub(crate) use self::lock::Locked;
 
 rdma::c_struct! {
     /// The words of an ID that C reads, too.
@@ -242,9 +245,6 @@ impl WorkItem for Id {
     }
 }
 
-/// The lock of callbacks, held.
-pub(crate) type HandlerGuard<'a> = MutexGuard<'a, ()>;
-
 impl Id {
     /// Creates an ID. May sleep.
     ///
@@ -408,27 +408,6 @@ impl Id {
     /// Looks at own data. Any context; nothing is dropped.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Inner) -> T) -> T {
         look(&self.inner.lock())
-    }
-
-    /// Takes the lock of callbacks. May sleep.
-    pub(crate) fn lock(&self) -> HandlerGuard<'_> {
-        self.handler.lock()
-    }
-
-    /// Takes the lock of callbacks for the consumer, who calls `rdma_unlock_handler`.
-    pub(crate) fn lock_for_consumer(&self) {
-        core::mem::forget(self.handler.lock());
-    }
-
-    /// The lock of callbacks, which the consumer holds: it calls from a callback, or from between
-    /// `rdma_lock_handler` and `rdma_unlock_handler`.
-    ///
-    /// # Safety
-    ///
-    /// The consumer holds it.
-    unsafe fn held(&self) -> HandlerGuard<'_> {
-        // SAFETY: The lock is held (contract of this function).
-        unsafe { MutexGuard::new(&self.handler, ()) }
     }
 
     /// Queues the delivery of an event. Before it is delivered there is no other, because the state
@@ -636,19 +615,6 @@ impl Id {
         }
     }
 
-    /// Calls the consumer's handler. Its answer is 0, or the ID is to be destroyed.
-    pub(crate) fn call(&self, event: &mut Event, _held: &HandlerGuard<'_>) -> c_int {
-        let Some(handler) = self.consumer().handler else {
-            return 0;
-        };
-        super::trace::event(self, event);
-        // SAFETY: The consumer's handler takes its ID and an event, with the lock of callbacks
-        // held (`rdma_cm.h`).
-        let answer = unsafe { handler(self.as_raw(), event.as_raw()) };
-        super::trace::done(self, event, answer);
-        answer
-    }
-
     /// Copies the name of the owner from a listener.
     pub(crate) fn name_from(&self, parent: &Self) {
         // SAFETY: Both entries are initialised (type invariant).
@@ -691,34 +657,6 @@ unsafe impl FromC for &Id {
 }
 // SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a> Within<'a> for &'a Id {}
-
-/// An ID in a call under the lock of callbacks, which the consumer holds.
-pub(crate) struct Locked<'a>(&'a Id);
-
-// SAFETY: `from_c`'s contract: as for an ID; the consumer holds its lock.
-unsafe impl FromC for Locked<'_> {
-    type C = *mut bindings::rdma_cm_id;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Contract of this function.
-        Self(unsafe { <&Id>::from_c(c) })
-    }
-}
-// SAFETY: The reference has the lifetime `'a`.
-unsafe impl<'a> Within<'a> for Locked<'a> {}
-
-impl<'a> Locked<'a> {
-    /// The ID.
-    pub(crate) fn id(&self) -> &'a Id {
-        self.0
-    }
-
-    /// Releases the lock that the consumer holds.
-    pub(crate) fn unlock(self) {
-        // SAFETY: The consumer holds the lock (contract of `from_c`).
-        drop(unsafe { self.0.held() });
-    }
-}
 
 /// Creates IDs for consumers.
 pub(crate) struct Make;

@@ -84,13 +84,12 @@ rdma::c_struct! {
     }
 }
 
-/// Prepares a port of a device that is about to be registered.
-pub(super) fn set_up(
-    _alone: &mut Unregistered<'_>,
-    port: &PortCounter,
-    history: Option<stats::Owned>,
-) {
-    let raw = port.raw();
+/// Prepares a port of a device that is about to be registered, if there is such a port.
+pub(super) fn set_up(alone: &mut Unregistered<'_>, port: u32, history: Option<stats::Owned>) {
+    let Some(data) = alone.device().port(port) else {
+        return;
+    };
+    let raw = data.counter().raw();
     let history = history.map_or(core::ptr::null_mut(), stats::Owned::into_raw);
     // SAFETY: Only one thread registers the device, and there is no counter yet (`Unregistered`). A
     // history left by an earlier attempt to register is freed.

@@ -15,7 +15,7 @@ use super::registry;
 use super::Device;
 use super::Registered;
 use crate::edge::client::ClientUse;
-use crate::edge::client::Known;
+use crate::edge::client::OwnedClient;
 
 mod abi;
 mod edge;
@@ -46,15 +46,16 @@ pub(super) fn fini() {
 
 /// Entry of the list, which is sorted by client ID.
 struct Listed {
-    client: Known,
-    /// The use of the list, while the client is notified of new devices.
+    id: u32,
+    /// The use of the list, while the client is notified of new devices. Without it the entry only
+    /// reserves the ID, until the client is unregistered.
     own: Option<ClientUse>,
 }
 
 impl Listed {
-    /// Returns whether the client is notified of new devices.
-    fn is_registered(&self) -> bool {
-        self.own.is_some()
+    /// Returns the client, if it is notified of new devices.
+    fn client(&self) -> Option<&ClientUse> {
+        self.own.as_ref()
     }
 }
 
@@ -80,18 +81,17 @@ struct Slot {
 }
 
 impl Slot {
-    /// Creates a slot; `None` if the client or the device is not registered.
-    fn new(device: &Device, client: Known) -> Option<Self> {
-        let client = client.enter()?;
+    /// Creates a slot; `None` if the device is not registered.
+    fn new(device: &Device, client: &ClientUse) -> Option<Self> {
         Some(Self {
             _device: device.live()?,
-            client,
+            client: client.clone(),
             stage: kernel::sync::atomic::Atomic::new(0_u32),
         })
     }
 
-    fn is(&self, client: Known, stage: Stage) -> bool {
-        self.client.client() == client && self.stage() == stage
+    fn is(&self, client: &ClientUse, stage: Stage) -> bool {
+        self.client == *client && self.stage() == stage
     }
 
     fn stage(&self) -> Stage {
@@ -124,29 +124,31 @@ impl Slots {
         self.0.is_empty()
     }
 
-    fn added(&self) -> impl Iterator<Item = Known> + '_ {
-        self.0
-            .iter()
-            .filter(|slot| slot.stage() == Stage::Added)
-            .map(|slot| slot.client.client())
+    fn added(&self) -> impl DoubleEndedIterator<Item = &Slot> {
+        self.0.iter().filter(|slot| slot.stage() == Stage::Added)
     }
 
-    fn find(&self, client: Known, stage: Stage) -> Option<&Slot> {
+    /// Clients that have accepted the device.
+    fn clients(&self) -> impl Iterator<Item = &ClientUse> {
+        self.added().map(|slot| &slot.client)
+    }
+
+    fn find(&self, client: &ClientUse, stage: Stage) -> Option<&Slot> {
         self.0.iter().find(|slot| slot.is(client, stage))
     }
 }
 
 /// Takes a client off a device, if it is there in this stage. Dropping the result drops the use
 /// counts. May sleep.
-fn take(device: &Device, client: Known, stage: Stage) -> Option<Slot> {
+fn take(device: &Device, client: &ClientUse, stage: Stage) -> Option<Slot> {
     rdma::kvec::take(&mut device.state().clients.write().0, |slot| {
         slot.is(client, stage)
     })
 }
 
-/// Notifies a client of a device, unless it was before. The caller must keep device and client
-/// registered. May sleep.
-fn add(device: &Device, client: Known) -> Result {
+/// Notifies a client of a device, unless it was before. The caller must keep the device registered.
+/// May sleep.
+fn add(device: &Device, client: &ClientUse) -> Result {
     if !device.is_kverbs_provider() && !client.no_kverbs_req() {
         return Ok(());
     }
@@ -165,7 +167,7 @@ fn add(device: &Device, client: Known) -> Result {
         .0
         .reserve(1, GFP_KERNEL)
         .map_err(Error::from)
-        .and_then(|()| device.reserve_client_data(&client));
+        .and_then(|()| device.reserve_client_data(client));
     room?;
     slots
         .0
@@ -182,24 +184,27 @@ fn add(device: &Device, client: Known) -> Result {
     // The client has refused the device and gets no further notifications of it. This is no error.
     drop(slots);
     let refused = take(device, client, Stage::Adding);
-    device.erase_client_data(&client);
+    device.erase_client_data(client);
     drop(refused);
     Ok(())
 }
 
-/// Notifies a client of the removal of a device, if it knows the device and no other thread is
-/// doing this. The caller must not hold locks. May sleep.
-fn remove(device: &Device, client: Known) {
-    {
+/// Notifies a client of the removal of a device: the one that `which` selects among those that have
+/// accepted the device, and that no other thread is removing. Returns whether there is one. The caller
+/// must not hold locks. May sleep.
+fn remove(device: &Device, which: impl FnOnce(&Slots) -> Option<&Slot>) -> bool {
+    let client = {
         let slots = device.state().clients.write();
-        let Some(slot) = slots.find(client, Stage::Added) else {
-            return;
+        let Some(slot) = which(&slots) else {
+            return false;
         };
         slot.set(Stage::Removing);
-    }
+        slot.client.clone()
+    };
     client.remove(device);
     device.erase_client_data(&client);
-    drop(take(device, client, Stage::Removing));
+    drop(take(device, &client, Stage::Removing));
+    true
 }
 
 /// Notifies all clients of a new device. The caller must hold the list of devices. May sleep.
@@ -211,49 +216,48 @@ pub(crate) fn add_all(device: &Device) -> Result {
     let clients = CLIENTS.read().ok_or(ENODEV)?;
     clients
         .iter()
-        .filter(|listed| listed.is_registered())
-        .try_for_each(|listed| add(device, listed.client))
+        .filter_map(Listed::client)
+        .try_for_each(|client| add(device, client))
 }
 
 /// Notifies all clients of the removal of a device, in reverse order. The device must be marked as
 /// unregistered, so that no client is added. The caller must hold only its registration lock. May
 /// sleep.
 pub(crate) fn remove_all(device: &Device) {
-    loop {
-        let last = device.state().clients.read().added().last();
-        match last {
-            Some(client) => remove(device, client),
-            // The wait for the device's use count covers removals by other threads.
-            None => break,
-        }
-    }
+    // The wait for the device's use count covers removals by other threads.
+    while remove(device, |slots| slots.added().next_back()) {}
 }
 
 /// Notifies clients of a device's new name. The caller must hold the list of devices. May sleep.
 pub(super) fn renamed(device: &Device) {
     let slots = device.state().clients.read();
-    for client in slots.added() {
+    for client in slots.clients() {
         client.rename(device);
     }
 }
 
 /// Notifies a client of the removal of all devices and waits for other threads that do so. May
 /// sleep.
-fn unregister(client: Known) {
-    if let Some(mut clients) = CLIENTS.write() {
-        if let Some(listed) = clients.iter_mut().find(|listed| listed.client == client) {
-            listed.own = None;
-        }
-    }
+fn unregister(client: OwnedClient) {
+    let listed = CLIENTS.write().and_then(|mut clients| {
+        let own = |listed: &Listed| listed.client().is_some_and(|own| client.is(own));
+        let listed = clients.iter_mut().find(|listed| own(listed))?;
+        Some((listed.id, listed.own.take()?))
+    });
+    let Some((id, own)) = listed else {
+        // Its owner has never registered it, or unregisters it twice.
+        warn_on!(true);
+        return;
+    };
     let mut index = 0;
     while let Some(device) = registry::next_used_from(index) {
         index = device.index().saturating_add(1);
-        remove(&device, client);
+        remove(&device, |slots| slots.find(&own, Stage::Added));
     }
     // Other threads may be removing devices from the client, too.
-    client.wait();
+    client.wait(own);
     // The ID is reusable once all higher ones are gone: a new ID is one above the last.
     if let Some(mut clients) = CLIENTS.write() {
-        rdma::kvec::retain(&mut clients, |listed| listed.client != client);
+        rdma::kvec::retain(&mut clients, |listed| listed.id != id);
     }
 }

@@ -31,12 +31,15 @@ fn complete(device: &Device) -> bool {
         && ops.get_port_immutable.is_some()
 }
 
-impl Device {
+impl Unregistered<'_> {
     /// Determines at registration whether kernel consumers are notified of the device.
-    pub(crate) fn judge_ops(&self, fields: &mut Unregistered<'_>) {
-        fields.set_kverbs_provider(complete(self));
+    pub(crate) fn judge_ops(&mut self) {
+        let complete = complete(self.device());
+        self.set_kverbs_provider(complete);
     }
+}
 
+impl Device {
     /// Returns whether kernel consumers are notified of the device.
     pub(crate) fn is_kverbs_provider(&self) -> bool {
         self.fields().kverbs_provider()

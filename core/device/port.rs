@@ -155,8 +155,8 @@ fn iwarp_preset(dev: &NetDevice) -> bindings::ib_port_attr {
 /// # Errors
 ///
 /// `EINVAL` for a port without MAD support that has a nonzero MAD size; errors of the driver.
-pub(crate) fn set_up(device: &Device, fields: &mut Unregistered<'_>) -> Result {
-    for port in device.ports() {
+pub(crate) fn set_up(fields: &mut Unregistered<'_>) -> Result {
+    for port in fields.device().ports() {
         let said = fields.query_immutable(port)?;
         let mads = said.core_cap_flags() & bindings::RDMA_CORE_CAP_IB_MAD != 0;
         if warn_on!(!mads && said.max_mad_size() != 0) {

@@ -126,7 +126,8 @@ pub(crate) fn disable(device: &Device) -> Option<Registered> {
 ///
 /// `EINVAL` for an invalid name and for a device that has one already; `ENFILE` if the name is in
 /// use; `ENOSPC`, `EBUSY` if there is no free number or index; `ENOMEM`.
-pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted: &[u8]) -> Result {
+pub(crate) fn assign_name(fields: &mut Unregistered<'_>, wanted: &[u8]) -> Result {
+    let device = fields.device();
     let mut devices = DEVICES.write().ok_or(ENODEV)?;
     if device.state().named.load(Relaxed) {
         return Err(EINVAL);

@@ -167,58 +167,33 @@ rdma::c_struct! {
     fields {}
 }
 
-/// A client that is listed, or that is kept by a use count.
+/// A use of a registered client, which keeps the client: its unregistration waits for all uses. There
+/// is no other way to keep a client, so who has a `&Client` borrows a use, or is called by the
+/// client's owner. Dropping the last one wakes the thread that unregisters the client. Two uses are
+/// equal if they are of the same client. Any context.
 ///
 /// # Invariants
 ///
-/// `0` is such a client while this exists.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Known(NonNull<Client>);
+/// One of the uses of `0` is this value's; `0` is valid as long as it has uses.
+#[derive(PartialEq, Eq)]
+pub(crate) struct ClientUse(NonNull<Client>);
 
 // SAFETY: The methods of a client may be called from any thread.
-unsafe impl Send for Known {}
+unsafe impl Send for ClientUse {}
 // SAFETY: As for `Send`.
-unsafe impl Sync for Known {}
+unsafe impl Sync for ClientUse {}
 
-impl Deref for Known {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        // SAFETY: The client is valid (type invariant).
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Known {
+impl ClientUse {
     fn counts(&self) -> Uses<'_> {
         Uses::new(self.uses(), self.uses_zero())
     }
-
-    /// Takes a use of the client; `None` if it is being unregistered. Any context.
-    pub(crate) fn enter(self) -> Option<ClientUse> {
-        // INVARIANT: The use was just taken.
-        self.counts().try_get().then(|| ClientUse(self))
-    }
-
-    /// Waits for the last use. Must be called once, by the thread that unregisters the client. May
-    /// sleep.
-    pub(crate) fn wait(self) {
-        self.counts().wait();
-    }
 }
 
-/// A use of a client, which keeps the client. Dropping the last one wakes the thread that
-/// unregisters the client. Any context.
-///
-/// # Invariants
-///
-/// One of the uses of `0` is this value's.
-pub(crate) struct ClientUse(Known);
-
-impl ClientUse {
-    /// The client.
-    pub(crate) fn client(&self) -> Known {
-        self.0
+impl Clone for ClientUse {
+    fn clone(&self) -> Self {
+        self.counts().get();
+        // INVARIANT: The use was just taken.
+        Self(self.0)
     }
 }
 
@@ -226,24 +201,50 @@ impl Deref for ClientUse {
     type Target = Client;
 
     fn deref(&self) -> &Client {
-        &self.0
+        // SAFETY: The use keeps the client (type invariant).
+        unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for ClientUse {
     fn drop(&mut self) {
         // SAFETY: The use is this value's (type invariant).
-        unsafe { self.0.counts().put() };
+        unsafe { self.counts().put() };
+    }
+}
+
+/// A client that the present thread registers or unregisters for its owner.
+///
+/// # Invariants
+///
+/// `0` stays valid while this exists: no other thread unregisters it.
+pub(crate) struct OwnedClient(NonNull<Client>);
+
+impl OwnedClient {
+    /// Returns whether `used` is a use of this client.
+    pub(crate) fn is(&self, used: &ClientUse) -> bool {
+        self.0 == used.0
+    }
+
+    /// Drops `own`, the use that [`NewClient::begin`] has returned, and waits for all others. May
+    /// sleep.
+    pub(crate) fn wait(self, own: ClientUse) {
+        drop(own);
+        // SAFETY: The client is valid (type invariant).
+        let client = unsafe { self.0.as_ref() };
+        Uses::new(client.uses(), client.uses_zero()).wait();
     }
 }
 
 /// Argument of `ib_unregister_client`: a client that its owner unregisters, or null.
-pub(crate) struct GivenClient(pub(crate) Option<Known>);
+pub(crate) struct GivenClient(pub(crate) Option<OwnedClient>);
 
 rdma::argument! {
-    /// Null, or a listed client whose ownership passes to the callee.
+    /// Null, or a registered client, which its owner unregisters once, and keeps until the callee
+    /// returns.
     impl GivenClient = |client: Option<&'static Client>| {
-        GivenClient(client.map(|client| Known(NonNull::from(client))))
+        // INVARIANT: The owner keeps the client during the call, for which alone this exists.
+        GivenClient(client.map(|client| OwnedClient(NonNull::from(client))))
     };
 }
 
@@ -258,25 +259,25 @@ rdma::argument! {
 
 impl NewClient<'_> {
     /// Sets the client's index, and its use count to the use that is returned. The caller holds the
-    /// lock of the client list and adds the client to it.
+    /// lock of the client list and adds the use to it.
     ///
     /// # Errors
     ///
     /// `EINVAL` for null.
-    pub(crate) fn begin(self, id: u32) -> Result<ClientUse> {
+    pub(crate) fn begin(self, id: u32) -> Result<(OwnedClient, ClientUse)> {
         let client = self.0.ok_or(EINVAL)?;
         // SAFETY: Nobody else uses these fields (contract of `NewClient`).
         unsafe {
             bindings::init_completion(&raw mut (*client.raw()).uses_zero);
             (*client.raw()).client_id = id;
         }
-        // INVARIANT: The client stays valid until it is unregistered (contract of `NewClient`);
-        // unregistration removes it from the list after its last use.
-        let client = Known(NonNull::from(client));
         // SAFETY: The client has no uses before it is listed (contract of `NewClient`).
-        unsafe { client.counts().open() };
-        // INVARIANT: The use was just counted.
-        Ok(ClientUse(client))
+        unsafe { Uses::new(client.uses(), client.uses_zero()).open() };
+        let client = NonNull::from(client);
+        // INVARIANT: The client stays valid until it is unregistered (contract of `NewClient`), which
+        // waits for its uses; its owner does not unregister it while it is being registered. The use
+        // was just counted.
+        Ok((OwnedClient(client), ClientUse(client)))
     }
 }
 

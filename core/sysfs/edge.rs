@@ -508,10 +508,11 @@ pub(super) fn take_ports(model: &CoreDevice) -> Option<Added<Ports>> {
 /// # Errors
 ///
 /// Those of the driver's counters; `ENOMEM`.
-pub(crate) fn set_up_device(device: &Device, alone: &mut Unregistered<'_>) -> Result {
+pub(crate) fn set_up_device(alone: &mut Unregistered<'_>) -> Result {
+    let device = alone.device();
     let common = super::device::GROUP.as_raw();
     let own = device.ops().device_group;
-    let counters = hw_counters::set_up_device(device, alone);
+    let counters = hw_counters::set_up_device(alone);
     // The driver's group may be missing; the list ends at the first null. Groups of a failed
     // registration are overwritten.
     let (index, groups) = match counters {

@@ -178,9 +178,9 @@ impl PerDevice for Slot {
 ///
 /// Those of the driver; `ENOMEM`.
 pub(super) fn set_up_device(
-    device: &Device,
-    _alone: &mut Unregistered<'_>,
+    alone: &mut Unregistered<'_>,
 ) -> Result<Option<*const bindings::attribute_group>> {
+    let device = alone.device();
     let Some(counters) = DeviceCounters::new(device)? else {
         return Ok(None);
     };

@@ -16,6 +16,7 @@
 
 use super::edge;
 use super::edge::DeadEntry;
+use super::edge::Dmabufs;
 use super::edge::EntryRef;
 use super::edge::FreshNote;
 use super::edge::MappingOf;
@@ -190,13 +191,11 @@ fn put(entry: MaybeEntry) {
 fn remove(entry: MaybeEntry) {
     let Some(entry) = entry.0 else { return };
     if let Some(context) = entry.ucontext() {
-        let held = entry.dmabufs_lock().lock();
+        let buffers = Dmabufs::lock(&entry);
         let mut offsets = context.mmap_xa().lock();
         entry.set_driver_removed(&mut offsets, true);
         drop(offsets);
-        while let Some(buffer) = edge::first_dmabuf(&entry, &held) {
-            buffer.revoke(&held);
-        }
+        buffers.revoke();
     }
     drop(entry);
 }

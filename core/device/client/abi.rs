@@ -26,32 +26,32 @@ pub(super) fn register(client: NewClient<'_>) -> Result {
     // Devices registered later find the client in the list; it is notified here of those registered
     // now.
     let mut clients = None;
-    let mut listed = None;
+    let mut owned = None;
     let devices = registry::hold_after(|| {
         let mut list = CLIENTS.write().ok_or(ENODEV)?;
         list.reserve(1, GFP_KERNEL)?;
         let id = match list.last() {
-            Some(last) => last.client.id().checked_add(1).ok_or(ENOSPC)?,
+            Some(last) => last.id.checked_add(1).ok_or(ENOSPC)?,
             None => 0,
         };
-        let own = client.begin(id)?;
-        let client = own.client();
-        listed = Some(client);
-        list.push_within_capacity(Listed {
-            client,
-            own: Some(own),
-        })
-        .map_err(|_| ENOMEM)?;
+        let (client, own) = client.begin(id)?;
+        list.push_within_capacity(Listed { id, own: Some(own) })
+            .map_err(|_| ENOMEM)?;
+        owned = Some(client);
         clients = Some(list);
         Ok(())
     })?;
-    let client = listed.ok_or(EINVAL)?;
-    let told = devices
-        .registered()
-        .try_for_each(|device| add(device, client));
+    let own = clients.as_ref().and_then(|list| list.last()?.client());
+    let told = own.ok_or(EINVAL).and_then(|own| {
+        let mut registered = devices.registered();
+        registered.try_for_each(|device| add(device, own))
+    });
     drop(clients);
     drop(devices);
-    told.inspect_err(|_| unregister(client))
+    if let (Err(_), Some(client)) = (told, owned) {
+        unregister(client);
+    }
+    told
 }
 
 pub(super) fn unregister_client(client: GivenClient) {
@@ -87,7 +87,7 @@ fn get_net_dev_by_params(
     }
     let slots = device.state().clients.read();
     let found = slots
-        .added()
+        .clients()
         .find_map(|client| client.get_net_dev_by_params(device, port, pkey, gid, addr));
     found
 }

@@ -6,6 +6,7 @@ use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::warn_on;
 
+use super::Listed;
 use super::CLIENTS;
 use crate::device::Device;
 use crate::edge::client::request_client;
@@ -50,7 +51,7 @@ fn taken(answer: Option<Result>) -> Result {
 fn device_nl_info(device: &Device, name: &CStr, info: &mut NlInfo) -> Result {
     // The lock keeps the client on the device, and so its character device valid.
     let slots = device.state().clients.read();
-    let client = slots.added().find(|client| client.is_named(name));
+    let client = slots.clients().find(|client| client.is_named(name));
     let client = client.ok_or(ENOENT)?;
     taken(client.get_nl_info(Some(device), info))
 }
@@ -60,7 +61,7 @@ fn global_nl_info(name: &CStr, info: &mut NlInfo) -> Result {
     let clients = CLIENTS.read().ok_or(ENODEV)?;
     let client = clients
         .iter()
-        .find(|listed| listed.is_registered() && listed.client.is_named(name));
-    let client = client.ok_or(ENOENT)?.client;
-    taken(client.get_nl_info(None, info))
+        .filter_map(Listed::client)
+        .find(|client| client.is_named(name));
+    taken(client.ok_or(ENOENT)?.get_nl_info(None, info))
 }

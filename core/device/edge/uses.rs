@@ -36,6 +36,11 @@ impl<'a> Uses<'a> {
         unsafe { self.count.init(1) };
     }
 
+    /// Adds a use, for a caller that keeps one meanwhile.
+    pub(crate) fn get(self) {
+        self.count.inc();
+    }
+
     /// Adds a use unless the count is zero. Returns whether it did.
     #[must_use = "the use has to be given back"]
     pub(crate) fn try_get(self) -> bool {

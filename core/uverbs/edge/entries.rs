@@ -271,32 +271,62 @@ rdma::c_struct! {
     }
 }
 
-/// Returns the first DMA-buf that exports an entry, whose `dmabufs_lock` is held.
-pub(in crate::uverbs) fn first_dmabuf<'a>(
-    entry: &MmapEntry,
-    _held: &'a Guard<'_, (), MutexBackend>,
-) -> Option<&'a Dmabuf> {
-    const PLACE: usize = offset_of!(private::ib_uverbs_dmabuf_file, dmabufs_elm);
-    // SAFETY: The list changes only under the lock, which is held (`rdma_user_mmap_entry`). A
-    // buffer stays in it until it is revoked or freed, both under the lock.
-    unsafe {
-        let list = &raw mut (*entry.raw()).dmabufs;
-        let first = (*list).next;
-        (first != list).then(|| Dmabuf::view(first.wrapping_byte_sub(PLACE).cast()))
+/// The DMA-bufs that export an entry, whose `dmabufs_lock` is held.
+///
+/// # Invariants
+///
+/// `_held` is of the lock of `entry`.
+pub(in crate::uverbs) struct Dmabufs<'a> {
+    entry: &'a MmapEntry,
+    _held: Guard<'a, (), MutexBackend>,
+}
+
+impl<'a> Dmabufs<'a> {
+    /// Locks the DMA-bufs of an entry. May sleep.
+    pub(in crate::uverbs) fn lock(entry: &'a MmapEntry) -> Self {
+        // INVARIANT: It is that entry's lock.
+        Self {
+            entry,
+            _held: entry.dmabufs_lock().lock(),
+        }
+    }
+
+    /// Revokes all of them, and waits until their mappings are gone. May sleep.
+    pub(in crate::uverbs) fn revoke(self) {
+        const PLACE: usize = offset_of!(private::ib_uverbs_dmabuf_file, dmabufs_elm);
+        loop {
+            // SAFETY: The list changes only under the lock, which is held (type invariant;
+            // `rdma_user_mmap_entry`).
+            let (list, first) = unsafe {
+                let list = &raw mut (*self.entry.raw()).dmabufs;
+                (list, (*list).next)
+            };
+            if first == list {
+                break;
+            }
+            // SAFETY: A buffer stays in the list until it is revoked or freed, both under the lock,
+            // which is held.
+            unsafe { Dmabuf::view(first.wrapping_byte_sub(PLACE).cast()).revoke() };
+        }
     }
 }
 
 impl Dmabuf {
-    /// Revokes a buffer of the list, and waits until all of its mappings are gone. May sleep.
-    pub(in crate::uverbs) fn revoke(&self, _held: &Guard<'_, (), MutexBackend>) {
+    /// Revokes the buffer, which takes it off its list, and waits until all of its mappings are gone.
+    /// May sleep.
+    ///
+    /// # Safety
+    ///
+    /// The buffer is in the list of an entry, whose lock is held.
+    unsafe fn revoke(&self) {
         let file = self.raw();
         if DMABUF_RELEASE_LOCK {
-            // SAFETY: The buffer is in the list, which the held lock guards.
+            // SAFETY: The buffer is in a list whose lock is held (contract of this function).
             unsafe { bindings::rdma_helper_dmabuf_revoke(file.cast()) };
             return;
         }
         // SAFETY: A buffer in the list has a `struct dma_buf` with a reservation lock, which guards
-        // `revoked`. The held lock guards the list.
+        // `revoked`. The lock of the list is held (contract of this function).
         unsafe {
             let buffer = (*file).dmabuf;
             let resv = (*buffer).resv;
@@ -396,7 +426,7 @@ impl VmArea {
 ///
 /// # Invariants
 ///
-/// `0` is zeroed memory, which belongs to the mapping from [`attach`](Self::attach) on.
+/// `0` is zeroed memory, which belongs to the mapping from [`list`](Self::list) on.
 pub(in crate::uverbs) struct Note(*mut private::rdma_umap_priv);
 
 rdma::argument! {
@@ -406,29 +436,18 @@ rdma::argument! {
 
 impl Note {
     /// Attaches the note to a mapping, with a reference to the mapping's entry, and lists it in the
-    /// file, whose `umap_lock` is held. `ib_uverbs` detaches and frees it with the mapping.
-    fn attach(
-        self,
-        vma: &VmArea,
-        entry: Option<EntryRef>,
-        file: &UFile,
-        _held: &Guard<'_, (), MutexBackend>,
-    ) {
+    /// file. `ib_uverbs` detaches and frees it with the mapping. May sleep.
+    pub(in crate::uverbs) fn list(self, vma: &VmArea, entry: Option<EntryRef>, file: &UFile) {
         let note = self.0;
+        let _held = file.umap_lock().lock();
         // SAFETY: This value has exclusive access to the memory, which lives as long as the
-        // mapping: type invariant. The list changes only under the lock, which is held.
+        // mapping: type invariant. The list changes only under the file's lock, which is held.
         unsafe {
             (*note).vma = vma.raw();
             (*note).entry = MaybeEntry(entry).answer();
             (*vma.raw()).vm_private_data = note.cast();
             bindings::list_add_tail(&raw mut (*note).list, &raw mut (*file.raw()).umaps);
         }
-    }
-
-    /// Like [`attach`](Self::attach), but takes the lock. May sleep.
-    pub(in crate::uverbs) fn list(self, vma: &VmArea, entry: Option<EntryRef>, file: &UFile) {
-        let held = file.umap_lock().lock();
-        self.attach(vma, entry, file, &held);
     }
 }
 

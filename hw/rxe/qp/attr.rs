@@ -346,31 +346,17 @@ impl Qp {
         // Dropped when both halves are released: freeing the memory may sleep.
         let mut old_resources = KVec::new();
         let mut _old_parkings = [None, None];
-        {
-            let _bh = bh::disable();
-            let mut send = this.send.exclusive(core::hint::spin_loop);
-            let mut recv = this.recv.exclusive(core::hint::spin_loop);
+        Self::with_halves(this, |send, recv| {
             // The queue pair may have failed since the check above.
             let old = this.state();
             let draining = send.engine.is_draining();
-            let change = match transition(old, new, draining) {
-                Ok(change) => change,
-                Err(_) => {
-                    Self::leave(this, send, recv, Due::NONE);
-                    return Err(EINVAL);
-                }
+            let Ok(change) = transition(old, new, draining) else {
+                return (Err(EINVAL), Due::NONE);
             };
             // Send a delayed acknowledgment first: the peer's request was executed in any case.
-            this.settle(&mut recv);
+            this.settle(recv);
             wanted.note(&mut known, this.dev_mtu_code());
-            Self::apply(
-                this,
-                &known,
-                &mut wanted,
-                &mut send,
-                &mut recv,
-                &mut old_resources,
-            );
+            Self::apply(this, &known, &mut wanted, send, recv, &mut old_resources);
             if new == QpState::Reset {
                 send.io.reset(&this.dev);
                 recv.io.reset(&this.dev);
@@ -393,37 +379,46 @@ impl Qp {
             }
             change.apply_recv(&mut recv.engine);
             let applied = {
-                let half = &mut *send;
                 let rcu = rcu::read_lock();
                 let mut notes = Notes::NONE;
-                let mut host = half.io.host(this, &rcu, &mut notes);
-                let applied = change.apply_send(&mut half.engine, &mut host);
+                let mut host = send.io.host(this, &rcu, &mut notes);
+                let applied = change.apply_send(&mut send.engine, &mut host);
                 // The consumer is not called back from within its own call.
                 host.finish();
-                half.io.noted = Some(notes);
-                applied
+                send.io.noted = Some(notes);
+                applied.map_err(|_| EINVAL)
             };
             if applied.is_ok() {
                 this.set_state(new);
             }
             if matches!(new, QpState::Reset | QpState::Err) {
-                this.release_requester(&mut recv);
+                this.release_requester(recv);
             }
-            let due = Due::after(new, &send, &recv);
-            Self::leave(this, send, recv, due);
             if new == QpState::Err {
                 Self::watch_receives(this.as_arc_borrow());
             }
-            if applied.is_err() {
-                return Err(EINVAL);
-            }
-        }
-        Ok(())
+            (applied, Due::after(new, send, recv))
+        })
     }
 
-    /// Releases both halves. Work that arrived meanwhile or results from the change is left to the
-    /// pumps, which run once bottom halves are enabled. Usually, as during connection setup, there
-    /// is none; a needless pump would cost more than the change itself.
+    /// Calls `act` with both halves, which nobody else runs meanwhile, and releases them. Work that
+    /// arrived meanwhile, or that `act` says is due, is left to the pumps, which run once bottom halves
+    /// are enabled. Usually, as during connection setup, there is none; a needless pump would cost more
+    /// than the change itself. Waits for the runners of the halves: process context.
+    fn with_halves<R>(
+        this: &Arc<Self>,
+        act: impl FnOnce(&mut super::SendHalf, &mut super::RecvHalf) -> (R, Due),
+    ) -> R {
+        let _bh = bh::disable();
+        let mut send = this.send.exclusive(core::hint::spin_loop);
+        let mut recv = this.recv.exclusive(core::hint::spin_loop);
+        let (answer, due) = act(&mut send, &mut recv);
+        Self::leave(this, send, recv, due);
+        answer
+    }
+
+    /// Releases both halves, for [`Self::with_halves`]. Not inlined into each user of that.
+    #[inline(never)]
     fn leave(
         this: &Arc<Self>,
         send: Exclusive<'_, super::SendHalf>,
@@ -513,18 +508,11 @@ impl Qp {
     /// Reports the attributes (IBTA 11.2.4.3).
     pub(crate) fn query(this: &Arc<Self>, attr: &mut QpAttr, init: &mut QpInitAttr<Rxe>) {
         let known = this.modify.lock();
-        let (sq_psn, draining, rq_psn) = {
-            let _bh = bh::disable();
-            let send = this.send.exclusive(core::hint::spin_loop);
-            let recv = this.recv.exclusive(core::hint::spin_loop);
-            let told = (
-                send.engine.psn(),
-                send.engine.is_draining(),
-                recv.engine.psn(),
-            );
-            Self::leave(this, send, recv, Due::NONE);
-            told
-        };
+        let (sq_psn, draining, rq_psn) = Self::with_halves(this, |send, recv| {
+            let engine = &send.engine;
+            let told = (engine.psn(), engine.is_draining(), recv.engine.psn());
+            (told, Due::NONE)
+        });
         let state = verbs_state(this.state());
         attr.set_state(state);
         attr.set_cur_state(state);

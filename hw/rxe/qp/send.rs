@@ -167,7 +167,6 @@ impl SendIo {
             rcu,
             room,
             loopback_peer: None,
-            visit: None,
             notes,
             batch: qp.batch(),
             qp,
@@ -175,6 +174,7 @@ impl SendIo {
             packet: None,
             answer: None,
             spent: Spent::default(),
+            visit: DatagramVisit::NONE,
         }
     }
 
@@ -203,11 +203,12 @@ pub(super) struct SendWorld<'a> {
     room: u32,
     /// The peer on this device, if there is one; `None` until it is looked up.
     pub(super) loopback_peer: Option<Option<LoopbackPeer<'a>>>,
-    /// The visit to the receiver of the last datagrams, if it is on this device.
-    pub(super) visit: Option<DatagramVisit<'a>>,
     pub(super) spent: Spent,
     /// Owned by the caller, who reads them after the turn; a reference avoids moving them.
     notes: &'a mut Notes,
+    /// The visit to the receiver of the last datagrams, if it is on this device. The last field: its
+    /// consumer is notified after the memory of this half is released.
+    pub(super) visit: DatagramVisit<'a>,
 }
 
 impl SendWorld<'_> {
@@ -353,21 +354,16 @@ impl SendWorld<'_> {
         }
     }
 
-    /// Ends the turn: sends its packets, releases memory, and then leaves the receiver of datagrams
-    /// on this device, whose consumer is notified.
+    /// Ends the turn: sends its packets. The drop releases memory, and then leaves the receiver of
+    /// datagrams on this device, whose consumer is notified.
     #[inline(always)]
-    pub(super) fn finish(mut self) {
+    pub(super) fn finish(self) {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
         } else {
             self.notes.congested |= self.io.destinations.flush(&self.qp.dev);
         }
         self.spent.count(self.qp.counters());
-        let visit = self.visit.take();
-        drop(self);
-        if let Some(visit) = visit {
-            visit.end();
-        }
     }
 
     /// Drops the current packet.

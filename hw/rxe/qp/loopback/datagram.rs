@@ -102,10 +102,10 @@ impl SendWorld<'_> {
         } = &mut **io;
         // CAST: u32 to usize, lossless on the supported 64-bit machines.
         let (from, grh) = destinations.found()?.outer(packet.opcode, len as usize)?;
-        let visit = visit.as_mut()?;
+        let visit = visit.0.as_mut()?;
         // Errors in local memory must not affect the receiver.
         let handed = with_data(packet, queue, batch, |data| {
-            let handed = visit.take(Request {
+            let handed = visit.receive(Request {
                 packet: &received(packet),
                 from,
                 network,
@@ -133,7 +133,7 @@ impl SendWorld<'_> {
     /// Visits queue pair `to` of this device, unless this is the present visit.
     #[inline]
     fn visit(&mut self, to: u32) -> Receiver {
-        match &self.visit {
+        match &self.visit.0 {
             Some(visit) if visit.qp.number == to && visit.goes_on() => Receiver::Visited,
             Some(_) | None => self.begin_visit(to),
         }
@@ -151,8 +151,8 @@ impl SendWorld<'_> {
         else {
             return Receiver::Nobody;
         };
-        self.visit = DatagramVisit::begin(peer);
-        match self.visit {
+        self.visit = DatagramVisit(TakenHalf::take(peer));
+        match self.visit.0 {
             Some(_) => Receiver::Visited,
             None => Receiver::Busy,
         }
@@ -161,45 +161,66 @@ impl SendWorld<'_> {
     /// Ends the present visit, if there is one.
     #[inline]
     pub(in crate::qp) fn end_visit(&mut self) {
-        if self.visit.is_some() {
+        self.visit.end();
+    }
+}
+
+/// The present visit of a sender's turn, if there is one. Its drop ends it: what the half was kicked
+/// for meanwhile is done, and consumers are notified.
+pub(in crate::qp) struct DatagramVisit<'a>(Option<TakenHalf<'a>>);
+
+impl DatagramVisit<'_> {
+    /// No visit.
+    pub(in crate::qp) const NONE: Self = Self(None);
+
+    #[inline]
+    fn end(&mut self) {
+        if self.0.is_some() {
             self.leave();
         }
     }
 
     #[inline(never)]
     fn leave(&mut self) {
-        if let Some(visit) = self.visit.take() {
-            visit.end();
+        if let Some(half) = self.0.take() {
+            half.release();
         }
     }
 }
 
-/// A receive half on this device that takes datagrams of a sender's turn. [`Self::end`] must be
-/// called.
-pub(in crate::qp) struct DatagramVisit<'a> {
+impl Drop for DatagramVisit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A receive half on this device that takes datagrams of a sender's turn. Private to this file: a
+/// [`DatagramVisit`] has it, and calls [`Self::release`].
+struct TakenHalf<'a> {
     qp: ArcBorrow<'a, Qp>,
     half: Exclusive<'a, RecvHalf>,
     batch: Batch<'a>,
     notes: Notes,
 }
 
-impl<'a> DatagramVisit<'a> {
+impl<'a> TakenHalf<'a> {
     /// Takes the receive half of `qp`, if it is idle.
-    fn begin(qp: ArcBorrow<'a, Qp>) -> Option<Self> {
+    fn take(qp: ArcBorrow<'a, Qp>) -> Option<Self> {
         let there = rdma::table::plain(qp);
         let half = there.recv.exclusive_idle()?;
-        let visit = Self {
+        let taken = Self {
             qp,
             half,
             batch: there.batch(),
             notes: Notes::NONE,
         };
         // Packets that arrived earlier come first. Whoever queued them runs the half.
-        if visit.half.parked.is_some() || visit.half.backlog.is_some() || qp.requests.len() != 0 {
-            visit.end();
+        if taken.half.parked.is_some() || taken.half.backlog.is_some() || qp.requests.len() != 0 {
+            taken.release();
             return None;
         }
-        Some(visit)
+        Some(taken)
     }
 
     /// Returns whether the half takes another datagram. After an error it does not: the queue pair is
@@ -214,7 +235,7 @@ impl<'a> DatagramVisit<'a> {
     }
 
     /// Passes a datagram to the half.
-    fn take(&mut self, mut request: Request<'_>) -> Handed {
+    fn receive(&mut self, mut request: Request<'_>) -> Handed {
         // The next request that the user sends may be a reply.
         self.qp.heard.store(true, Relaxed);
         let RecvHalf { engine, io, .. } = &mut *self.half;
@@ -234,7 +255,7 @@ impl<'a> DatagramVisit<'a> {
     }
 
     /// Ends the turn of the half, and releases it. Consumers are notified.
-    pub(in crate::qp) fn end(self) {
+    fn release(self) {
         let Self {
             qp,
             mut half,

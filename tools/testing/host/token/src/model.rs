@@ -123,6 +123,34 @@ fn idle_token_is_taken_for_a_while() {
     });
 }
 
+/// An access that is only dropped frees the value, and what a kick brought meanwhile stays for the
+/// next kick.
+#[test]
+fn dropped_access_leaves_bits() {
+    loom::model(|| {
+        let s = Shared::new();
+        let other = {
+            let s = s.clone();
+            thread::spawn(move || s.post(1, u32::MAX))
+        };
+        let kick = match s.token.exclusive_idle() {
+            Some(mut access) => {
+                assert_eq!(*access & 1, 0, "work done twice");
+                *access |= 1;
+                drop(access);
+                Kick::Done
+            }
+            None => s.post(0, u32::MAX),
+        };
+        assert_ne!(kick, Kick::Later);
+        assert_ne!(other.join().unwrap(), Kick::Later);
+        let rest = s.token.kick(0, |done, bits| s.turn(done, bits));
+        assert_eq!(rest, Kick::Done);
+        let free = s.token.exclusive_idle().expect("nobody has the value");
+        assert_eq!(*free, 0b11);
+    });
+}
+
 /// A runner whose budget is used up leaves its bits, and the next kick, even one
 /// without bits, takes them up.
 #[test]
