@@ -385,6 +385,7 @@ impl Qp {
                 let applied = change.apply_send(&mut send.engine, &mut host);
                 // The consumer is not called back from within its own call.
                 host.finish();
+                drop(host);
                 send.io.noted = Some(notes);
                 applied.map_err(|_| EINVAL)
             };

@@ -354,15 +354,16 @@ impl SendWorld<'_> {
         }
     }
 
-    /// Ends the turn: sends its packets. The drop releases memory, and then leaves the receiver of
-    /// datagrams on this device, whose consumer is notified.
+    /// Ends the turn: sends its packets. The drop, which must follow, releases memory, and then leaves
+    /// the receiver of datagrams on this device, whose consumer is notified.
     #[inline(always)]
-    pub(super) fn finish(self) {
+    pub(super) fn finish(&mut self) {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
         } else {
             self.notes.congested |= self.io.destinations.flush(&self.qp.dev);
         }
+        self.notes.peer_faults = self.spent.peer_faults && !self.spent.busy;
         self.spent.count(self.qp.counters());
     }
 

@@ -279,56 +279,58 @@ impl Qp {
         } = half;
         let rcu = rcu::read_lock();
         let mut notes = Notes::NONE;
-        let mut host = io.host(&this, &rcu, &mut notes);
-        if failed {
-            engine.set_error();
-        }
-        if bits & work::FETCH != 0 {
-            host.fetch_soon();
-        }
-        let mut feed = Feed {
-            queue: &this.responses,
-            more: bits & work::PACKETS != 0,
-            backlog,
-            source,
-            left: &mut left,
-        };
-        feed.begin(parked.is_some());
-        let mut sending = Sending {
-            engine: &mut *engine,
-            host: &mut host,
-            now,
-        };
-        let more = take_packets(&mut sending, &mut feed, parked, this.kind);
-        host.drop_packet();
-        if failed {
-            host.forget_early();
-        }
-        if bits & work::TIMER != 0 {
-            *armed = None;
-            // A response has arrived; it waits for local memory, so this is not a timeout.
-            if parked.is_none() && !host.has_answers() {
-                engine.on_timer(now, &mut host);
+        // A block ends the host, and releases memory, before consumers are notified; `drop` would move
+        // it, which costs more than most of a turn.
+        let (more, progress, waits) = {
+            let mut host = io.host(&this, &rcu, &mut notes);
+            if failed {
+                engine.set_error();
             }
-        }
-        let progress = if host.is_quiet() && engine.is_idle() {
-            Progress::Idle
-        } else {
-            Self::converse(engine, &mut host, now, left.max(1))
+            if bits & work::FETCH != 0 {
+                host.fetch_soon();
+            }
+            let mut feed = Feed {
+                queue: &this.responses,
+                more: bits & work::PACKETS != 0,
+                backlog,
+                source,
+                left: &mut left,
+            };
+            feed.begin(parked.is_some());
+            let mut sending = Sending {
+                engine: &mut *engine,
+                host: &mut host,
+                now,
+            };
+            let more = take_packets(&mut sending, &mut feed, parked, this.kind);
+            host.drop_packet();
+            if failed {
+                host.forget_early();
+            }
+            if bits & work::TIMER != 0 {
+                *armed = None;
+                // A response has arrived; it waits for local memory, so this is not a timeout.
+                if parked.is_none() && !host.has_answers() {
+                    engine.on_timer(now, &mut host);
+                }
+            }
+            let progress = if host.is_quiet() && engine.is_idle() {
+                Progress::Idle
+            } else {
+                Self::converse(engine, &mut host, now, left.max(1))
+            };
+            let waits = parked.is_some() || host.has_answers();
+            if this.ack_waits.load(Relaxed) && host.has_company() {
+                Self::piggyback_ack(this, &mut host);
+            }
+            host.finish();
+            (more, progress, waits)
         };
-        let waits = parked.is_some() || host.has_answers();
-        let peer_faults = host.spent.peer_faults && !host.spent.busy;
-        if this.ack_waits.load(Relaxed) && host.has_company() {
-            Self::piggyback_ack(this, &mut host);
-        }
-        // Releases memory, before consumers are notified.
-        host.finish();
         if were_held && this.kind.is_datagram() {
             // Not before the requests are served: their address handles may then go.
             this.dev.holders.let_go(this.pd, this.number);
         }
         *completed |= notes.completed;
-        notes.peer_faults = peer_faults;
         if notes.full || notes.congested {
             notes.waits = this.waits_to_leave(&mut io.pace, &notes);
         }
