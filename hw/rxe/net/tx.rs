@@ -302,8 +302,11 @@ fn build<E>(
     let room = usize::try_from(frame.route.link_room).map_err(|_| TxError::NoMemory)?;
     let mut skb = NewSkb::alloc(room, total)?;
     // Clearing so few bytes first costs little compared with the rest.
-    write_outer(skb.append_zeroed(outer_len)?, frame, bytes, ident).ok_or(TxError::Headers)?;
-    let headers = skb.append_zeroed(header_len)?;
+    // OVERFLOW: small constants.
+    let (outer, headers) = (skb.append_zeroed(outer_len + header_len)?)
+        .split_at_mut_checked(outer_len)
+        .ok_or(TxError::Headers)?;
+    write_outer(outer, frame, bytes, ident).ok_or(TxError::Headers)?;
     let _: usize = wire::write_headers(headers, &frame.bth, frame.ext).ok_or(TxError::Headers)?;
     *headers.get_mut(BTH_VARIANT).ok_or(TxError::Headers)? = 0xff;
     if frame.payload_len != 0 {
