@@ -16,7 +16,7 @@ use super::wqe::{
     at, parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest,
 };
 use super::RingBuf;
-use crate::mem::{Batch, Cursor, Fill, Filled, Locks, MemError, Part, Room, Sge};
+use crate::mem::{Batch, Cursor, Fill, Filled, Locks, MemError, Part, Reach, Room, Sge};
 use crate::proto::{RecvFetch, SendFetch};
 use kernel::prelude::*;
 use rdma::accounted;
@@ -428,6 +428,13 @@ impl RecvBuffers {
         let list = self.list.get(..self.count)?;
         let part = batch.part_of(list, &self.cursor, 0, len, Touch::Write)?;
         part.room()
+    }
+
+    /// [`Self::room`] in pieces, if one buffer contains it.
+    #[inline]
+    pub(crate) fn reach<'b>(&self, len: usize, batch: &'b mut Batch<'_>) -> Option<Reach<'b>> {
+        let list = self.list.get(..self.count)?;
+        batch.reach_of(list, &self.cursor, 0, len, Touch::Write)
     }
 
     /// Calls `fill` to write `len` bytes of a message into the buffers, starting at `offset`.
