@@ -37,6 +37,7 @@
 //! All methods may run in any context; nothing sleeps. IBTA 9.7.3 to 9.7.8, 9.9.2.
 
 mod ack;
+mod datagram;
 mod request;
 mod retransmit;
 mod slots;

@@ -146,8 +146,9 @@ impl SendQueue {
     }
 
     /// Returns the route of the datagram in `slot`.
-    pub(crate) fn route(&self, slot: u32) -> Option<Route> {
-        self.slots.get(slot as usize)?.route
+    #[inline]
+    pub(crate) fn route(&self, slot: u32) -> Option<&Route> {
+        self.slots.get(slot as usize)?.route.as_ref()
     }
 
     /// Returns the parameters of the local operation in `slot`.
