@@ -83,11 +83,13 @@ impl SendQueue {
     /// Returns the number of waiting requests and the length in bytes that the newest of them
     /// claims: an unchecked hint.
     pub(crate) fn waiting(&self) -> (u32, u32) {
-        let mut length = [0; 4];
-        let newest = self.ring.peek_newest();
-        let _: Option<()> =
-            newest.and_then(|entry| entry.read(at::DMA + at::DMA_LENGTH, &mut length));
-        (self.ring.waiting(), u32::from_ne_bytes(length))
+        let waiting = self.ring.waiting();
+        // The length and the field behind it: a whole word is read at once.
+        let mut dma = [0; 8];
+        let newest = self.ring.newest(waiting);
+        let _: Option<()> = newest.and_then(|entry| entry.read(at::DMA + at::DMA_LENGTH, &mut dma));
+        let [length @ .., _, _, _, _] = dma;
+        (waiting, u32::from_ne_bytes(length))
     }
 
     /// Returns whether no requests are waiting.
