@@ -181,7 +181,7 @@ impl MrCore {
     /// Returns the `len` bytes at `va` if `claim` permits the access and they are contiguous in a
     /// user's pinned pages, or a kernel user's own. On `None` the caller falls back to
     /// [`Self::with`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn part<'a>(
         this: &'a Entered<Self>,
         claim: &Claim,
