@@ -195,6 +195,8 @@ fn copies_go_in_and_out() {
                 assert_eq!(reach(walk(), false).write(&data), 0);
             }
             assert_eq!(reach(walk(), false).rooms().count(), 0);
+            let rooms = reach(walk(), true).rooms();
+            assert_eq!(rooms.map(|room| room.len()).sum::<usize>(), count);
         }
     }
 }
