@@ -46,7 +46,7 @@ use rdma::table::Table;
 use rdma::umem::odp::Touch;
 
 pub(crate) use self::batch::Batch;
-pub(crate) use self::edge::{Filled, Part, Room};
+pub(crate) use self::edge::{Filled, Part, Reach, Room};
 pub(crate) use self::fill::{Fill, Locks};
 pub(crate) use self::region::{Mr, MrCore};
 pub(crate) use self::sge::{Cursor, Sge};

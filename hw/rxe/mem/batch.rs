@@ -599,6 +599,21 @@ impl<'m> Batch<'m> {
         self.part(&claim, addr, len)
     }
 
+    /// [`Self::part_of`] for a range that need not be contiguous.
+    #[inline]
+    pub(crate) fn reach_of(
+        &mut self,
+        list: &[Sge],
+        cursor: &Cursor,
+        offset: u32,
+        len: usize,
+        touch: Touch,
+    ) -> Option<Reach<'_>> {
+        let sge::Piece { lkey, addr, len } = in_one_entry(list, cursor, offset, len)?;
+        let claim = self.local(lkey, touch);
+        MrCore::reach(self.find(Key(lkey))?, &claim, addr, len)
+    }
+
     /// [`Self::part`] for a range that the peer names by a region's key.
     #[inline(always)]
     fn part_by_peer(&mut self, claim: &Claim, va: u64, len: usize) -> Option<Part<'_>> {

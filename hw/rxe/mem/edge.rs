@@ -289,6 +289,12 @@ impl<'a> Reach<'a> {
         (filled.len == len).then_some(filled)
     }
 
+    /// Returns its parts as rooms, or none if it is not writable.
+    #[inline]
+    pub fn rooms(self) -> impl Iterator<Item = Room<'a>> {
+        self.filter_map(Part::room)
+    }
+
     /// Copies `from` into it as far as possible. Returns the number of bytes copied.
     pub fn write(self, from: &[u8]) -> usize {
         let mut rest = from;

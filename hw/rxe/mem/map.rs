@@ -62,6 +62,7 @@ impl Shape {
 
     /// Returns the pieces of `len` bytes at `offset`. `blocks` are the addresses of all blocks.
     /// `None` unless the whole range is inside the region and `blocks`.
+    #[inline]
     pub fn walk<'a>(&self, blocks: &'a [usize], offset: u64, len: usize) -> Option<Pieces<'a>> {
         let span = self.span(offset, len)?;
         let size = usize::try_from(self.size()).ok()?;
@@ -97,6 +98,7 @@ impl Shape {
 
     /// Returns the indices of the blocks that contain `len` bytes at `offset`. `None` unless the
     /// whole range is inside the region.
+    #[inline]
     pub fn span(&self, offset: u64, len: usize) -> Option<Range<usize>> {
         let bytes = u64::try_from(len).ok()?;
         if bytes > self.len.checked_sub(offset)? {
@@ -106,7 +108,13 @@ impl Shape {
         let start = self.first.wrapping_add(offset);
         let end = start.wrapping_add(bytes);
         let from = usize::try_from(start.wrapping_shr(self.shift)).ok()?;
-        let to = usize::try_from(end.div_ceil(self.size())).ok()?;
+        // Cheaper than a division; the compiler does not know that the size is a power of two.
+        let to = match end.checked_sub(1) {
+            // OVERFLOW: `last < 2^64 - 1`.
+            Some(last) => last.wrapping_shr(self.shift).wrapping_add(1),
+            None => 0,
+        };
+        let to = usize::try_from(to).ok()?;
         // An empty range at a block's start contains no block.
         Some(from..to.max(from))
     }
@@ -183,6 +191,7 @@ fn go_on<'a>(more: Option<More<'a>>, left: usize) -> Option<(&'a usize, &'a [usi
 impl Iterator for Pieces<'_> {
     type Item = Piece;
 
+    #[inline]
     fn next(&mut self) -> Option<Piece> {
         if self.left == 0 {
             return None;

@@ -181,7 +181,7 @@ impl MrCore {
     /// Returns the `len` bytes at `va` if `claim` permits the access and they are contiguous in a
     /// user's pinned pages, or a kernel user's own. On `None` the caller falls back to
     /// [`Self::with`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn part<'a>(
         this: &'a Entered<Self>,
         claim: &Claim,
@@ -210,6 +210,29 @@ impl MrCore {
         // invariant): a user's pinned pages, or memory that a kernel user named itself. It is
         // writable if the claim's rights include writing.
         Some(unsafe { Part::new(Piece { at, len }, claim.writes()) })
+    }
+
+    /// Returns the `len` bytes at `va`, which need not be contiguous, if `claim` permits the access
+    /// and the region has a user's pinned pages. On `None` the caller falls back to
+    /// [`Self::with`].
+    #[inline]
+    pub(super) fn reach<'a>(
+        this: &'a Entered<Self>,
+        claim: &Claim,
+        va: u64,
+        len: usize,
+    ) -> Option<Reach<'a>> {
+        let Backing::User { iova, shape, pages } = &this.backing else {
+            return None;
+        };
+        let pieces = shape.walk(pages.all(), va.checked_sub(*iova)?, len)?;
+        if PdId(this.pd.load(Relaxed)) != claim.pd {
+            return None;
+        }
+        this.permits(claim).ok()?;
+        // SAFETY: The pieces lie in a user's pinned pages, which are mapped while `this` exists (type
+        // invariant). They are writable if the claim's rights include writing.
+        Some(unsafe { Reach::new(pieces, claim.writes()) })
     }
 
     /// [`Self::with`] for on-demand regions. A separate function, so that it does not slow down the

@@ -17,7 +17,8 @@
 //!
 //! Normally `nxt == top`. To retransmit everything (go-back-N), `nxt` is set to `una` and `at` to
 //! the oldest slot; offsets follow from the PSNs, so slots need not be rolled back. The oldest slot
-//! is completed as soon as it is done, in order, and freed.
+//! is completed as soon as it is done, in order, and freed. A datagram is usually done before it would
+//! take a slot ([`datagram`]).
 //!
 //! # Loss recovery
 //!
@@ -37,6 +38,7 @@
 //! All methods may run in any context; nothing sleeps. IBTA 9.7.3 to 9.7.8, 9.9.2.
 
 mod ack;
+mod datagram;
 mod request;
 mod retransmit;
 mod slots;

@@ -32,6 +32,8 @@ use rdma::token::Kick;
 
 /// Value of `Qp::gap`: the gap is the elapsed time, which the turn computes.
 const GAP_OPEN: u64 = 1;
+/// Value of `Qp::gap`: the doorbell was held, and the turn has recorded its time.
+const GAP_RECORDED: u64 = 2;
 /// Turns in which requests that are held back are sent before what they name goes: as many as fill the
 /// smallest window of datagrams.
 const HELD_TURNS: u32 = 4;
@@ -56,7 +58,9 @@ impl Qp {
         this.ringer
             .store(TaskId::current().map_or(0, TaskId::as_u64), Relaxed);
         Self::kick_send(this, work::DOORBELL);
-        this.rung.store(now().0, Relaxed);
+        if this.gap.load(Relaxed) != GAP_RECORDED {
+            this.rung.store(now().0, Relaxed);
+        }
         if this.state() == QpState::Err {
             Self::kick_recv(this, work::POLL);
         }
@@ -120,7 +124,7 @@ impl Qp {
                     let _: bool = this.heard.xchg(false, Full);
                 }
                 let gap = match this.gap.load(Relaxed) {
-                    GAP_OPEN => now.0.saturating_sub(this.rung.load(Relaxed)),
+                    GAP_OPEN | GAP_RECORDED => now.0.saturating_sub(this.rung.load(Relaxed)),
                     gap => gap,
                 };
                 // After a longer gap the result does not matter, and the query takes a lock.
@@ -150,7 +154,12 @@ impl Qp {
         };
         let first = match ring {
             Ring::Serve => None,
-            Ring::Hold(None) => return true,
+            Ring::Hold(None) => {
+                // Nothing else is done for it, so the clock need not be read again.
+                this.rung.store(now.0, Relaxed);
+                this.gap.store(GAP_RECORDED, Relaxed);
+                return true;
+            }
             Ring::Hold(Some(span)) => Some(span),
         };
         match first {

@@ -19,6 +19,7 @@ use crate::device::Dev;
 use crate::mem::Batch;
 use crate::mem::Locks;
 use crate::mem::MemError;
+use crate::mem::Reach;
 use crate::mem::Room;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
@@ -220,6 +221,22 @@ enum Present<'a> {
     Request(Request<'a>),
 }
 
+impl Present<'_> {
+    /// Writes the payload from offset `at` on into `room`.
+    #[inline]
+    fn write(&mut self, at: usize, room: Room<'_>) -> Result<(), MemError> {
+        match self {
+            _ if room.len() == 0 => Ok(()),
+            Present::Wire(packet) => {
+                let rest = packet.payload().get(at..).ok_or(MemError::ListTooShort)?;
+                copy_bytes(room, rest).map(drop)
+            }
+            Present::Request(request) => (request.fill)(at, room, Locks::Free),
+            Present::Nothing => Err(MemError::ListTooShort),
+        }
+    }
+}
+
 impl RecvWorld<'_, '_> {
     /// Makes a received packet the current one.
     #[inline]
@@ -317,6 +334,37 @@ impl RecvWorld<'_, '_> {
             Present::Request(request) => *request.grh.unwrap_or(&[0; 40]),
             Present::Nothing => [0; 40],
         }
+    }
+
+    /// [`RecvHost::scatter_datagram`] into a buffer that is not contiguous, as one that crosses a
+    /// page, or not accessible.
+    #[inline(never)]
+    fn scatter_datagram_in_pieces(&mut self, grh: &[u8; 40], len: u32) -> Result<(), LocalFault> {
+        // CAST: u32 to usize, lossless on the supported 64-bit machines.
+        let all = grh.len().saturating_add(len as usize);
+        let mut rooms = self.io.current.reach(all, self.batch).map(Reach::rooms);
+        let first = rooms.as_mut().and_then(Iterator::next);
+        let (Some(rooms), Some((head, body))) =
+            (rooms, first.and_then(|room| room.split_at(grh.len())))
+        else {
+            return self.scatter_datagram_in_parts(len);
+        };
+        let written = head.fill(grh).ok_or(MemError::ListTooShort);
+        let done = written.and_then(|_head| {
+            let mut at = body.len();
+            self.present.write(0, body)?;
+            for room in rooms {
+                let some = room.len();
+                self.present.write(at, room)?;
+                at = at.saturating_add(some);
+            }
+            if at == len as usize {
+                Ok(())
+            } else {
+                Err(MemError::Range)
+            }
+        });
+        done.map_err(|error| self.local_fault(error))
     }
 
     /// Returns the network properties of the current packet.
@@ -421,16 +469,10 @@ impl RecvHost for RecvWorld<'_, '_> {
         let all = grh.len().saturating_add(len as usize);
         let room = self.io.current.room(all, self.batch);
         let Some((head, body)) = room.and_then(|room| room.split_at(grh.len())) else {
-            // Not contiguous, or not accessible.
-            return self.scatter_datagram_in_parts(len);
+            return self.scatter_datagram_in_pieces(&grh, len);
         };
         let written = head.fill(&grh).ok_or(MemError::ListTooShort);
-        let done = written.and_then(|_head| match &mut self.present {
-            _ if len == 0 => Ok(()),
-            Present::Wire(packet) => copy_bytes(body, packet.payload()).map(drop),
-            Present::Request(request) => (request.fill)(0, body, Locks::Free),
-            Present::Nothing => Err(MemError::ListTooShort),
-        });
+        let done = written.and_then(|_head| self.present.write(0, body));
         done.map_err(|error| self.local_fault(error))
     }
 

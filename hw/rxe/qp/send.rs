@@ -314,9 +314,13 @@ impl SendWorld<'_> {
     fn emit_datagram(&mut self, packet: &TxPacket, slot: u32) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::LocQpOp);
         let qp = self.qp;
-        let route = self.io.queue.route(slot).ok_or(failed)?;
-        let congested = &mut self.notes.congested;
-        let found = self.io.destinations.find(qp, &route, congested);
+        let SendIo {
+            queue,
+            destinations,
+            ..
+        } = &mut *self.io;
+        let route = queue.route(slot).ok_or(failed)?;
+        let found = destinations.find(qp, route, &mut self.notes.congested);
         let Some(sender) = found.ok_or(failed)? else {
             // A datagram with an unusable address is lost, like any other.
             return Ok(());

@@ -101,9 +101,10 @@ impl<M: RingMem> Consumer<M> {
         self.entry(self.taken)
     }
 
-    /// Returns the entry that was added last, if one is waiting.
-    pub fn peek_newest(&self) -> Option<Entry<'_, M>> {
-        let last = self.waiting().checked_sub(1)?;
+    /// Returns the entry that was added last, if any of the `waiting` entries that
+    /// [`Consumer::waiting`] returned is.
+    pub fn newest(&self, waiting: u32) -> Option<Entry<'_, M>> {
+        let last = waiting.checked_sub(1)?;
         Some(self.entry(self.layout.advance(self.taken, last)))
     }
 

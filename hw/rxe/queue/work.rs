@@ -11,12 +11,13 @@
 
 use super::layout::Layout;
 use super::lazy::LazyVec;
-use super::ring::{Consumer, Producer};
+use super::ring::{Consumer, Entry, Producer};
 use super::wqe::{
-    at, parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest,
+    at, parse_connected, parse_datagram, parse_recv, BadSend, Buffers, LocalOp, Route, SendCaps,
+    SendRequest,
 };
 use super::RingBuf;
-use crate::mem::{Batch, Cursor, Fill, Filled, Locks, MemError, Part, Room, Sge};
+use crate::mem::{Batch, Cursor, Fill, Filled, Locks, MemError, Part, Reach, Room, Sge};
 use crate::proto::{RecvFetch, SendFetch};
 use kernel::prelude::*;
 use rdma::accounted;
@@ -83,11 +84,13 @@ impl SendQueue {
     /// Returns the number of waiting requests and the length in bytes that the newest of them
     /// claims: an unchecked hint.
     pub(crate) fn waiting(&self) -> (u32, u32) {
-        let mut length = [0; 4];
-        let newest = self.ring.peek_newest();
-        let _: Option<()> =
-            newest.and_then(|entry| entry.read(at::DMA + at::DMA_LENGTH, &mut length));
-        (self.ring.waiting(), u32::from_ne_bytes(length))
+        let waiting = self.ring.waiting();
+        // The length and the field behind it: a whole word is read at once.
+        let mut dma = [0; 8];
+        let newest = self.ring.newest(waiting);
+        let _: Option<()> = newest.and_then(|entry| entry.read(at::DMA + at::DMA_LENGTH, &mut dma));
+        let [length @ .., _, _, _, _] = dma;
+        (waiting, u32::from_ne_bytes(length))
     }
 
     /// Returns whether no requests are waiting.
@@ -98,17 +101,40 @@ impl SendQueue {
 
     /// Takes the next request off the ring into the free slot `slot`. The caller has checked that a
     /// request is waiting.
+    #[inline]
+    pub(crate) fn fetch(&mut self, slot: u32) -> SendFetch {
+        if self.caps.qp_type.is_datagram() {
+            self.fetch_datagram(slot)
+        } else {
+            self.fetch_connected(slot)
+        }
+    }
+
     // Not inlined: every turn checks at least once without a waiting request, which is the fast
     // path.
     #[inline(never)]
-    pub(crate) fn fetch(&mut self, slot: u32) -> SendFetch {
+    fn fetch_connected(&mut self, slot: u32) -> SendFetch {
+        self.fetch_by(slot, parse_connected)
+    }
+
+    #[inline(never)]
+    fn fetch_datagram(&mut self, slot: u32) -> SendFetch {
+        self.fetch_by(slot, parse_datagram)
+    }
+
+    #[inline(always)]
+    fn fetch_by(
+        &mut self,
+        slot: u32,
+        parse: impl FnOnce(&Entry<'_, RingBuf>, &SendCaps, &mut [Sge]) -> Result<SendRequest, BadSend>,
+    ) -> SendFetch {
         let entry = self.ring.next_entry();
         let made = make(&mut self.slots, &mut self.store, self.share, slot);
         let Some((place, store)) = made else {
             // Not reached: the engine has no more slots than this queue.
             return SendFetch::Empty;
         };
-        let parsed = parse_send(&entry, &self.caps, store);
+        let parsed = parse(&entry, &self.caps, store);
         self.ring.take();
         match parsed {
             Ok(SendRequest {
@@ -146,8 +172,9 @@ impl SendQueue {
     }
 
     /// Returns the route of the datagram in `slot`.
-    pub(crate) fn route(&self, slot: u32) -> Option<Route> {
-        self.slots.get(slot as usize)?.route
+    #[inline]
+    pub(crate) fn route(&self, slot: u32) -> Option<&Route> {
+        self.slots.get(slot as usize)?.route.as_ref()
     }
 
     /// Returns the parameters of the local operation in `slot`.
@@ -189,7 +216,7 @@ impl SendQueue {
 
     /// Returns `len` bytes of the message in `slot`, if they are contiguous in a region and may be
     /// read. Otherwise [`Self::gather`] finds the error, if there is one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn source<'b>(
         &self,
         slot: u32,
@@ -291,11 +318,21 @@ fn make<'a>(
     slot: u32,
 ) -> Option<(&'a mut Slot, &'a mut [Sge])> {
     if slot as usize >= slots.len() {
-        let count = (slot as usize).checked_add(1)?;
-        store.make(count.checked_mul(share)?, Sge::default())?;
-        slots.make(count, EMPTY)?;
+        make_first(slots, store, share, slot)?;
     }
     place(slots, store, share, slot)
+}
+
+#[cold]
+fn make_first(
+    slots: &mut LazyVec<Slot>,
+    store: &mut LazyVec<Sge>,
+    share: usize,
+    slot: u32,
+) -> Option<()> {
+    let count = (slot as usize).checked_add(1)?;
+    store.make(count.checked_mul(share)?, Sge::default())?;
+    slots.make(count, EMPTY)
 }
 
 /// Returns a slot and its part of the store.
@@ -428,6 +465,13 @@ impl RecvBuffers {
         let list = self.list.get(..self.count)?;
         let part = batch.part_of(list, &self.cursor, 0, len, Touch::Write)?;
         part.room()
+    }
+
+    /// [`Self::room`] in pieces, if one buffer contains it.
+    #[inline]
+    pub(crate) fn reach<'b>(&self, len: usize, batch: &'b mut Batch<'_>) -> Option<Reach<'b>> {
+        let list = self.list.get(..self.count)?;
+        batch.reach_of(list, &self.cursor, 0, len, Touch::Write)
     }
 
     /// Calls `fill` to write `len` bytes of a message into the buffers, starting at `offset`.

@@ -193,35 +193,107 @@ pub struct BadSend {
     pub status: WcStatus,
 }
 
-/// Reads and validates a send entry. Buffers are stored in `store`, whose length is the maximum
-/// number of scatter-gather entries of the queue (and at least `max_inline` bytes).
+/// Reads and validates a send entry of a connected queue pair. Buffers are stored in `store`, whose
+/// length is the maximum number of scatter-gather entries of the queue (and at least `max_inline`
+/// bytes).
 ///
 /// # Errors
 ///
 /// `LocQpOp` if the opcode is unknown or not allowed on this queue, or there are too many buffers;
 /// `LocLen` if they are too long.
-pub fn parse_send<M: RingMem>(
+// Always inlined: avoids moving the large result.
+#[inline(always)]
+pub fn parse_connected<M: RingMem>(
     entry: &Entry<'_, M>,
     caps: &SendCaps,
     store: &mut [Sge],
 ) -> Result<SendRequest, BadSend> {
+    let head = head(entry);
+    let wr = Head(&head);
+    let wr_id = wr.u64(at::WR_ID);
+    connected(entry, &wr, caps, store).map_err(|status| BadSend { wr_id, status })
+}
+
+/// [`parse_connected`] for a datagram queue pair, which only sends.
+///
+/// # Errors
+///
+/// Those of [`parse_connected`].
+// Always inlined: avoids moving the large result, of which little is variable here.
+#[inline(always)]
+pub fn parse_datagram<M: RingMem>(
+    entry: &Entry<'_, M>,
+    caps: &SendCaps,
+    store: &mut [Sge],
+) -> Result<SendRequest, BadSend> {
+    let head = head(entry);
+    let wr = Head(&head);
+    let wr_id = wr.u64(at::WR_ID);
+    datagram(entry, &wr, caps, store).map_err(|status| BadSend { wr_id, status })
+}
+
+/// Reads the part of a send entry that all requests have.
+#[inline(always)]
+fn head<M: RingMem>(entry: &Entry<'_, M>) -> [u8; at::WR_END] {
     let mut wr = [0u8; at::WR_END];
     // An entry is never shorter than its head. If the memory is too short, `wr` stays zero and is
     // parsed like any other request.
     let _: Option<()> = entry.read(0, &mut wr);
-    let wr = Head(&wr);
-    let wr_id = wr.u64(at::WR_ID);
-    parse(entry, &wr, caps, store).map_err(|status| BadSend { wr_id, status })
+    wr
 }
 
-fn parse<M: RingMem>(
+/// Reads the description of a request's data.
+#[inline(always)]
+fn dma<M: RingMem>(entry: &Entry<'_, M>) -> Result<[u8; at::DMA_SIZE], WcStatus> {
+    let mut dma = [0u8; at::DMA_SIZE];
+    entry.read(at::DMA, &mut dma).ok_or(WcStatus::LocQpOp)?;
+    Ok(dma)
+}
+
+#[inline(always)]
+fn datagram<M: RingMem>(
     entry: &Entry<'_, M>,
     wr: &Head<'_>,
     caps: &SendCaps,
     store: &mut [Sge],
 ) -> Result<SendRequest, WcStatus> {
-    let mut dma = [0u8; at::DMA_SIZE];
-    entry.read(at::DMA, &mut dma).ok_or(WcStatus::LocQpOp)?;
+    let dma = dma(entry)?;
+    let imm = match wr.u32(at::OPCODE) {
+        op::SEND => None,
+        op::SEND_IMM => Some(wr.bytes(at::EX)),
+        _ => return Err(WcStatus::LocQpOp),
+    };
+    let flags = wr.u32(at::FLAGS);
+    let (buffers, length) = outgoing(entry, flags, &Head(&dma), caps, store)?;
+    let route = match wr.u32(at::UD_AH) {
+        0 => Route::Av(av(entry).ok_or(WcStatus::LocQpOp)?),
+        number => Route::Ah(number),
+    };
+    Ok(SendRequest {
+        wqe: SendWqe {
+            wr_id: wr.u64(at::WR_ID),
+            op: SendOp::Send { imm },
+            flags: send_flags(flags, caps),
+            length,
+            ud: Some(UdDest {
+                qpn: Qpn(wr.u32(at::UD_QPN) & 0x00ff_ffff),
+                qkey: wr.u32(at::UD_QKEY),
+            }),
+        },
+        buffers,
+        route: Some(route),
+        local: None,
+    })
+}
+
+#[inline(always)]
+fn connected<M: RingMem>(
+    entry: &Entry<'_, M>,
+    wr: &Head<'_>,
+    caps: &SendCaps,
+    store: &mut [Sge],
+) -> Result<SendRequest, WcStatus> {
+    let dma = dma(entry)?;
     let dma = Head(&dma);
     let claimed = dma.u32(at::DMA_LENGTH);
 
@@ -311,11 +383,8 @@ fn parse<M: RingMem>(
     let (buffers, length) = match traffic(&op) {
         Traffic::Nothing => (Buffers::Sges(0), 0),
         Traffic::Eight => (Buffers::Sges(0), 8),
-        // librxe's `wr_set_inline_data` leaves no entries and may not set the flag.
-        Traffic::Out if flags & flag::INLINE != 0 || (num_sge == 0 && claimed != 0) => {
-            inline(entry, claimed, caps, store)?
-        }
-        Traffic::Out | Traffic::In => sges(entry, SEND_HEAD, num_sge, store)?,
+        Traffic::Out => outgoing(entry, flags, &dma, caps, store)?,
+        Traffic::In => sges(entry, SEND_HEAD, num_sge, store)?,
         Traffic::InEight => {
             let (buffers, length) = sges(entry, SEND_HEAD, num_sge, store)?;
             if length < 8 {
@@ -325,36 +394,27 @@ fn parse<M: RingMem>(
         }
     };
 
-    let (ud, route) = if caps.qp_type.is_datagram() {
-        let dest = UdDest {
-            qpn: Qpn(wr.u32(at::UD_QPN) & 0x00ff_ffff),
-            qkey: wr.u32(at::UD_QKEY),
-        };
-        let route = match wr.u32(at::UD_AH) {
-            0 => Route::Av(av(entry).ok_or(WcStatus::LocQpOp)?),
-            number => Route::Ah(number),
-        };
-        (Some(dest), Some(route))
-    } else {
-        (None, None)
-    };
-
     Ok(SendRequest {
         wqe: SendWqe {
             wr_id: wr.u64(at::WR_ID),
             op,
-            flags: SendFlags {
-                signaled: caps.signal_all || flags & flag::SIGNALED != 0,
-                solicited: flags & flag::SOLICITED != 0,
-                fence: flags & flag::FENCE != 0,
-            },
+            flags: send_flags(flags, caps),
             length,
-            ud,
+            ud: None,
         },
         buffers,
-        route,
+        route: None,
         local,
     })
+}
+
+#[inline]
+fn send_flags(flags: u32, caps: &SendCaps) -> SendFlags {
+    SendFlags {
+        signaled: caps.signal_all || flags & flag::SIGNALED != 0,
+        solicited: flags & flag::SOLICITED != 0,
+        fence: flags & flag::FENCE != 0,
+    }
 }
 
 /// Reads and validates a receive entry. Buffers are stored at the start of `store`, whose length is
@@ -426,6 +486,26 @@ pub(super) fn is_legal(op: &SendOp, caps: &SendCaps) -> bool {
     }
 }
 
+/// Reads the buffers of data that are sent, or the data if they are inline. Returns their length, too.
+#[inline(always)]
+fn outgoing<M: RingMem>(
+    entry: &Entry<'_, M>,
+    flags: u32,
+    dma: &Head<'_>,
+    caps: &SendCaps,
+    store: &mut [Sge],
+) -> Result<(Buffers, u32), WcStatus> {
+    let claimed = dma.u32(at::DMA_LENGTH);
+    let num_sge = dma.u32(at::DMA_NUM_SGE);
+    // librxe's `wr_set_inline_data` leaves no entries and may not set the flag.
+    if flags & flag::INLINE != 0 || (num_sge == 0 && claimed != 0) {
+        inline(entry, claimed, caps, store)
+    } else {
+        sges(entry, SEND_HEAD, num_sge, store)
+    }
+}
+
+#[inline(never)]
 fn inline<M: RingMem>(
     entry: &Entry<'_, M>,
     claimed: u32,
@@ -444,6 +524,7 @@ fn inline<M: RingMem>(
     Ok((Buffers::Inline(len), claimed))
 }
 
+#[inline(always)]
 fn sges<M: RingMem>(
     entry: &Entry<'_, M>,
     offset: usize,
@@ -459,7 +540,27 @@ fn sges<M: RingMem>(
     Ok((Buffers::Sges(count), length))
 }
 
+#[inline(always)]
 fn load_sges<M: RingMem>(
+    entry: &Entry<'_, M>,
+    offset: usize,
+    num_sge: u32,
+    store: &mut [Sge],
+) -> Result<usize, WcStatus> {
+    match (num_sge, store.first_mut()) {
+        // The common case; a copy of constant length is two words.
+        (1, Some(one)) => {
+            let mut bytes = [0u8; size_of::<Sge>()];
+            entry.read(offset, &mut bytes).ok_or(WcStatus::LocQpOp)?;
+            *one = zerocopy::transmute!(bytes);
+            Ok(1)
+        }
+        (_, _) => load_many(entry, offset, num_sge, store),
+    }
+}
+
+#[inline(never)]
+fn load_many<M: RingMem>(
     entry: &Entry<'_, M>,
     offset: usize,
     num_sge: u32,
@@ -467,13 +568,6 @@ fn load_sges<M: RingMem>(
 ) -> Result<usize, WcStatus> {
     let count = usize::try_from(num_sge).map_err(|_| WcStatus::LocQpOp)?;
     let list = store.get_mut(..count).ok_or(WcStatus::LocQpOp)?;
-    if let [one] = list {
-        // The common case; a copy of constant length is two words.
-        let mut bytes = [0u8; size_of::<Sge>()];
-        entry.read(offset, &mut bytes).ok_or(WcStatus::LocQpOp)?;
-        *one = zerocopy::transmute!(bytes);
-        return Ok(1);
-    }
     entry
         .read(offset, list.as_mut_bytes())
         .ok_or(WcStatus::LocQpOp)?;

@@ -5,7 +5,6 @@
 //! Stateless. IBTA 9.2 (opcodes), 9.3 (extension headers), A19.
 
 use crate::wire::AtomicEth;
-use crate::wire::Deth;
 use crate::wire::Ext;
 use crate::wire::Feth;
 use crate::wire::Ieth;
@@ -19,7 +18,6 @@ use super::super::types::packets;
 use super::super::types::Key;
 use super::super::types::QpType;
 use super::super::types::WcStatus;
-use super::super::types::GSI_QKEY;
 use super::super::types::MAX_MESSAGE;
 use super::super::types::MAX_OUTSTANDING;
 use super::super::wqe::SendOp;
@@ -90,7 +88,8 @@ pub(super) struct Shape {
 /// Returns the packet of `wqe` at PSN number `index` of its run. For a read, this is the request
 /// for all responses from there on, which also resumes a read.
 ///
-/// `None` if the queue pair supports no such packet, which [`validate`] excludes.
+/// `None` if the queue pair supports no such packet, which [`validate`] excludes, or is a datagram one:
+/// see [`datagram`](super::datagram).
 pub(super) fn shape(
     attr: &SendAttr,
     wqe: &SendWqe,
@@ -141,30 +140,9 @@ pub(super) fn shape(
             let opcode = match attr.kind {
                 QpType::Rc => Some(rc_send(position, imm.is_some())),
                 QpType::Uc => Some(uc_send(position, imm.is_some())),
-                QpType::Ud | QpType::Gsi => match (position, imm.is_some()) {
-                    (Position::Only, false) => Some(Opcode::UdSendOnly),
-                    (Position::Only, true) => Some(Opcode::UdSendOnlyImm),
-                    (Position::First | Position::Middle | Position::Last, _) => None,
-                },
+                QpType::Ud | QpType::Gsi => None,
             };
-            let ext = match (attr.kind, imm) {
-                (QpType::Rc | QpType::Uc, None) => Ext::None,
-                (QpType::Rc | QpType::Uc, Some(imm)) => Ext::Imm(imm),
-                (QpType::Ud | QpType::Gsi, imm) => {
-                    let deth = Deth {
-                        qkey: match attr.kind {
-                            QpType::Gsi => GSI_QKEY,
-                            QpType::Ud | QpType::Rc | QpType::Uc => wqe.ud?.qkey,
-                        },
-                        src_qpn: attr.qpn.0,
-                    };
-                    match imm {
-                        None => Ext::Deth(deth),
-                        Some(imm) => Ext::DethImm(deth, imm),
-                    }
-                }
-            };
-            part(opcode, ext, wakes)
+            part(opcode, imm.map_or(Ext::None, Ext::Imm), wakes)
         }
         SendOp::SendInv { key } => {
             let opcode = match position {

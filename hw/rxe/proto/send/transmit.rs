@@ -35,6 +35,9 @@ impl<S: Slots> SendSide<S> {
         match self.gate {
             Gate::Closed | Gate::Drained => return Step::Stop(Progress::Idle),
             Gate::Error => return self.flush_one(host),
+            Gate::Open if self.held == 0 && self.attr.kind.is_datagram() => {
+                return self.next_datagram(host);
+            }
             Gate::Open | Gate::Draining => {}
         }
         if let Wait::Ready { until } = self.wait {
@@ -70,6 +73,9 @@ impl<S: Slots> SendSide<S> {
         if self.gate != Gate::Open {
             return Step::Stop(Progress::Idle);
         }
+        if self.attr.kind.is_datagram() {
+            return self.held_datagram(host, wqe);
+        }
         if let Err(status) = request::validate(&self.attr, wqe) {
             self.set_state(self.at, SlotState::Failed(status));
             return Step::Again;
@@ -83,15 +89,6 @@ impl<S: Slots> SendSide<S> {
                 Err(status) => SlotState::Failed(status),
             };
             self.set_state(self.at, state);
-            return Step::Again;
-        }
-        if self.attr.kind.is_datagram() && wqe.length > self.attr.mtu {
-            // C10-93.1.1: a datagram longer than the MTU of the port is not sent, and this is not
-            // an error.
-            self.nxt += 1;
-            self.una = self.nxt;
-            self.top = self.nxt;
-            self.set_state(self.at, SlotState::Done);
             return Step::Again;
         }
         let mtu = host.cut(self.attr.mtu);
@@ -155,10 +152,7 @@ impl<S: Slots> SendSide<S> {
             solicited: shape.solicited,
             ext: shape.ext,
             payload: shape.payload,
-            dest: match wqe.ud {
-                Some(ud) if self.attr.kind.is_datagram() => Dest::Datagram { slot, qpn: ud.qpn },
-                Some(_) | None => Dest::Peer(self.attr.dest),
-            },
+            dest: Dest::Peer(self.attr.dest),
             mtu: run.mtu,
         };
         match host.emit(&packet) {
@@ -274,7 +268,7 @@ impl<S: Slots> SendSide<S> {
 
     /// Stores a request in slot `index` that fails with `status` when it is the oldest.
     #[cold]
-    fn fetched_bad(&mut self, index: u32, wr_id: u64, status: WcStatus) {
+    pub(super) fn fetched_bad(&mut self, index: u32, wr_id: u64, status: WcStatus) {
         let wqe = SendWqe {
             wr_id,
             ..Slot::EMPTY.wqe

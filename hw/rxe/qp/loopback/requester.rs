@@ -63,7 +63,7 @@ enum Source<'d, 'b> {
 /// # Errors
 ///
 /// The reason why it may not be read; `hand` is not called then.
-#[inline]
+#[inline(always)]
 pub(super) fn with_data<R>(
     packet: &TxPacket,
     queue: &mut SendQueue,

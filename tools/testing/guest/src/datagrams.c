@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "result.h"
 
-enum { QKEY = 0x1234567, GRH = 40, ROOM = 4096, RECVS = 256, SENDS = 256, MOST = 2048, HANDLES = 12 };
+enum { QKEY = 0x1234567, GRH = 40, ROOM = 4096, STRIDE = 2 * ROOM, RECVS = 256, SENDS = 256, MOST = 2048, HANDLES = 12 };
 
 #define CHECK(x)                                                                                     \
 	do {                                                                                         \
@@ -59,10 +59,17 @@ static int open_node(struct node *n, const char *name, const char *gid_index)
 	return 1;
 }
 
+/* Where receive buffer i begins: at the start of a page, or anywhere, so that it crosses one. */
+static unsigned char *place(struct end *e, size_t i)
+{
+	i %= RECVS;
+	return e->buf + i * STRIDE + (i % 2 ? i * 16 % ROOM : 0);
+}
+
 static int post_recvs(struct end *e, int first, int count)
 {
 	for (int i = first; i < first + count; i++) {
-		struct ibv_sge sge = { (uintptr_t)e->buf + (size_t)(i % RECVS) * ROOM, ROOM, e->mr->lkey };
+		struct ibv_sge sge = { (uintptr_t)place(e, i), ROOM, e->mr->lkey };
 		struct ibv_recv_wr wr = { .wr_id = i % RECVS, .sg_list = &sge, .num_sge = 1 }, *bad_wr;
 
 		CHECK(!ibv_post_recv(e->qp, &wr, &bad_wr));
@@ -87,14 +94,14 @@ static int to_state(struct end *e, enum ibv_qp_state state)
 static struct end *end_of(struct node *n, int cqes, int recvs)
 {
 	struct end *e = calloc(1, sizeof(*e));
-	size_t len = (size_t)RECVS * ROOM + ROOM;
+	size_t len = (size_t)RECVS * STRIDE + ROOM;
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
 		.cap = { .max_send_wr = SENDS, .max_recv_wr = RECVS, .max_send_sge = 2, .max_recv_sge = 1,
 			 .max_inline_data = 64 } };
 
 	e->node = n;
 	e->buf = aligned_alloc(4096, len);
-	e->out = e->buf + (size_t)RECVS * ROOM;
+	e->out = e->buf + (size_t)RECVS * STRIDE;
 	memset(e->buf, 0, len);
 	CHECK((e->channel = ibv_create_comp_channel(n->ctx)));
 	CHECK((e->cq = ibv_create_cq(n->ctx, cqes, NULL, e->channel, 0)));
@@ -187,7 +194,7 @@ static int sent(struct end *from, int count)
 /* Compares a received message, and says which it is. */
 static int compare(struct end *e, struct ibv_wc *wc, struct end *from, unsigned *n)
 {
-	unsigned char *p = e->buf + wc->wr_id * ROOM;
+	unsigned char *p = place(e, wc->wr_id);
 	unsigned len = wc->byte_len - GRH;
 
 	CHECK(wc->opcode == IBV_WC_RECV && wc->status == IBV_WC_SUCCESS && wc->byte_len >= GRH + sizeof(*n));
@@ -324,7 +331,7 @@ static int headers(void)
 
 		CHECK(send_one(from, ah, to, i, len) && sent(from, 1) && next(to, &wc, 30000));
 		CHECK(compare(to, &wc, from, &n) && n == (unsigned)i);
-		p = to->buf + wc.wr_id * ROOM;
+		p = place(to, wc.wr_id);
 		if (v4) {
 			p += 20;
 			CHECK(p[0] == 0x45 && p[1] == 0x20 && p[9] == 17);

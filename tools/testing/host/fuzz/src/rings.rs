@@ -11,12 +11,13 @@ use std::collections::VecDeque;
 
 use rxe_mem::mem::map::Shape;
 use rxe_mem::mem::sge::{Cursor, Sge, Walk};
+use rxe_mem::parse_send;
 use rxe_mem::queue::cq::{Arm, Cq, Posted};
 use rxe_mem::queue::cqe::{Cqe, Origin, USER_CQE};
 use rxe_mem::queue::layout::{Layout, CONSUMER_INDEX, PRODUCER_INDEX, SLOTS};
 use rxe_mem::queue::ring::{Consumer, Producer};
 use rxe_mem::queue::wqe::{
-    parse_recv, parse_send, BadSend, Buffers, SendCaps, SendRequest, RECV_HEAD, SEND_HEAD,
+    parse_recv, BadSend, Buffers, SendCaps, SendRequest, RECV_HEAD, SEND_HEAD,
 };
 use rxe_sim::host::{PostedRecv, PostedSend};
 use rxe_sim::node::Node;

@@ -18,3 +18,24 @@ pub mod mem;
     clippy::indexing_slicing
 )]
 pub mod queue;
+
+use mem::sge::Sge;
+use queue::ring::{Entry, RingMem};
+use queue::wqe::{parse_connected, parse_datagram, BadSend, SendCaps, SendRequest};
+
+/// Parses a send entry as the kernel's send queue does.
+///
+/// # Errors
+///
+/// Those of [`parse_connected`].
+pub fn parse_send<M: RingMem>(
+    entry: &Entry<'_, M>,
+    caps: &SendCaps,
+    store: &mut [Sge],
+) -> Result<SendRequest, BadSend> {
+    if caps.qp_type.is_datagram() {
+        parse_datagram(entry, caps, store)
+    } else {
+        parse_connected(entry, caps, store)
+    }
+}

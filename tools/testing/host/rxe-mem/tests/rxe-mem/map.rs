@@ -194,7 +194,9 @@ fn copies_go_in_and_out() {
             if count != 0 {
                 assert_eq!(reach(walk(), false).write(&data), 0);
             }
-            assert_eq!(reach(walk(), false).filter_map(Part::room).count(), 0);
+            assert_eq!(reach(walk(), false).rooms().count(), 0);
+            let rooms = reach(walk(), true).rooms();
+            assert_eq!(rooms.map(|room| room.len()).sum::<usize>(), count);
         }
     }
 }

@@ -5,12 +5,13 @@
 
 use crate::common::{Rng, Shared};
 use rxe_mem::mem::sge::Sge;
+use rxe_mem::parse_send;
 use rxe_mem::proto::{Key, QpType, Qpn, SendFlags, SendOp, UdDest, WcStatus};
 use rxe_mem::queue::encode::{post_recv, post_send, KernelData, KernelSend, PostError};
 use rxe_mem::queue::layout::Layout;
 use rxe_mem::queue::ring::{Consumer, Producer};
 use rxe_mem::queue::wqe::{
-    parse_recv, parse_send, BadSend, BindMw, Buffers, LocalOp, Route, SendCaps, SendRequest,
+    parse_recv, BadSend, BindMw, Buffers, LocalOp, Route, SendCaps, SendRequest,
 };
 
 /// The values of `enum ib_uverbs_wr_opcode`.

@@ -730,6 +730,39 @@ fn a_datagram_beyond_the_mtu_is_not_sent_and_succeeds() {
 }
 
 #[test]
+fn a_datagram_that_waits_is_the_next_to_go() {
+    let mut n = node_of(QpType::Ud, 0);
+    for id in 0..4 {
+        post_with(&mut n, send(), 8, |w| {
+            w.ud = Some(UdDest {
+                qpn: Qpn(9),
+                qkey: id,
+            })
+        });
+    }
+    n.host.room = Some(2);
+    let mut out = Vec::new();
+    assert_eq!(n.send.poll(T0, &mut n.host, 9), Progress::Blocked);
+    out.extend(seen(&mut n));
+    assert_eq!(done(&n), [(0, Success), (1, Success)]);
+    // It does not fit yet, and nothing passes it.
+    n.host.room = Some(0);
+    assert_eq!(n.send.poll(T0, &mut n.host, 9), Progress::Blocked);
+    assert_eq!(done(&n).len(), 2);
+    n.host.room = None;
+    assert_eq!(n.send.poll(T0, &mut n.host, 9), Progress::Idle);
+    out.extend(seen(&mut n));
+    let all = [(0, Success), (1, Success), (2, Success), (3, Success)];
+    assert_eq!(done(&n), all);
+    let order: Vec<_> = out.iter().map(|p| (p.psn, p.ext)).collect();
+    let want = [(0, 0), (1, 1), (2, 2), (3, 3)].map(|(psn, qkey)| {
+        let deth = Deth { qkey, src_qpn: 7 };
+        (psn, Ext::Deth(deth))
+    });
+    assert_eq!(order, want);
+}
+
+#[test]
 fn a_failed_datagram_queue_can_be_enabled_again() {
     let mut n = node_of(QpType::Ud, 0);
     post(&mut n, send(), 1);
