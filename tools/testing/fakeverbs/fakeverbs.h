@@ -74,6 +74,7 @@ void fv_knobs_exit(void);
 int fv_register(void);
 void fv_unregister(void);
 void fv_unregister_later(void);
+void fv_disassociate(void);
 void fv_port_event(enum ib_event_type type);
 
 struct fv_ucontext {

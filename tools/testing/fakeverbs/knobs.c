@@ -10,6 +10,7 @@
  *	sleep OP MS		each call of OP sleeps first (0: no more)
  *	event KIND ID TYPE	raise an event on an object, or on "port 1"
  *	complete ID COUNT	put COUNT completions into a CQ
+ *	disassociate		take the pages away from all mappings
  *	unregister		from a work item, without waiting
  *	register		the device, if there is none
  */
@@ -224,6 +225,10 @@ static int obey(const char *line)
 	}
 	if (sysfs_streq(line, "register"))
 		return fv_register();
+	if (sysfs_streq(line, "disassociate")) {
+		fv_disassociate();
+		return 0;
+	}
 	if (sscanf(line, "event %31s %u %u", name, &a, &b) == 3)
 		return raise(name, a, b);
 	if (sscanf(line, "complete %u %u", &a, &b) == 2)

@@ -191,6 +191,14 @@ void fv_unregister_later(void)
 	schedule_work(&work);
 }
 
+void fv_disassociate(void)
+{
+	mutex_lock(&registration);
+	if (device)
+		rdma_user_mmap_disassociate(&device->ib);
+	mutex_unlock(&registration);
+}
+
 void fv_port_event(enum ib_event_type type)
 {
 	struct ib_event event = { .event = type, .element.port_num = 1 };

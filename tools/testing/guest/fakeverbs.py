@@ -4,6 +4,7 @@
 fakeverbs.py objects     an object of every kind, what the driver saw of it, and its end
 fakeverbs.py events      events and completions
 fakeverbs.py unregister  the device goes while everything is open
+fakeverbs.py zap         the cost of many mappings of two processes, for time that is counted
 
 Prints "ok CASE" or "not ok CASE: why", then "end"; exits 1 if a case failed."""
 
@@ -860,7 +861,70 @@ def unregister():
     case("closed", e.close)
 
 
+class Mapper:
+    """A process that maps a page of an open file as often as it is asked. It ends with this one."""
+
+    TURN = 50
+
+    def __init__(self, verbs, offset):
+        asked, self.ask = os.pipe()
+        self.told, tell = os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(asked)
+            os.close(tell)
+            return
+        os.close(self.ask)
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+        failed = ctypes.c_void_p(-1).value
+        while os.read(asked, 1):
+            for _ in range(self.TURN):
+                if libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, mmap.MAP_SHARED, verbs.fd, offset) == failed:
+                    os._exit(1)
+            os.write(tell, b".")
+        os._exit(0)
+
+    def turn(self):
+        os.write(self.ask, b"?")
+        same("told", os.read(self.told, 1), b".")
+
+    def end(self):
+        os.close(self.ask)
+        os.close(self.told)
+        os.waitpid(self.pid, 0)
+
+
+def zap():
+    def cost(turns):
+        """How long it takes to take the pages away from mappings that two processes made by turns."""
+        verbs = Verbs(node_of())
+        answer, echo = verbs.write(GET_CONTEXT, b"", 8)
+        one = Mapper(verbs, echo.arg[0])
+        other = Mapper(verbs, echo.arg[0])
+        for _ in range(turns):
+            one.turn()
+            other.turn()
+        start = time.monotonic_ns()
+        command("disassociate")
+        took = time.monotonic_ns() - start
+        other.end()
+        one.end()
+        os.close(u32(answer))
+        verbs.close()
+        return took
+
+    def grows_as_number():
+        half, whole = cost(80), cost(160)
+        print(f"# 8000 mappings: {half / 1e6:.1f} ms, 16000: {whole / 1e6:.1f} ms")
+        if 2 * whole > 5 * half:
+            raise AssertionError("twice the mappings took more than 2.5 times as long")
+
+    case("mappings of two processes are taken away one after another", grows_as_number)
+
+
 if __name__ == "__main__":
-    {"objects": objects, "events": events, "unregister": unregister}[sys.argv[1]]()
+    {"objects": objects, "events": events, "unregister": unregister, "zap": zap}[sys.argv[1]]()
     print("end")
     sys.exit(failed)
