@@ -11,6 +11,7 @@ use super::device::CharDevice;
 use super::device::Node;
 use super::user::Address;
 use core::ptr::NonNull;
+use kernel::container_of;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
 use kernel::ffi::c_long;
@@ -21,6 +22,7 @@ use rdma::bindings;
 use rdma::edge::device::Device;
 use rdma::edge::uverbs::UContext;
 use rdma::edge::uverbs::UFile;
+use rdma::edge::uverbs::Uobject;
 use rdma::edge::View;
 
 /// A file that was just opened.
@@ -77,6 +79,9 @@ impl<'a> Ending<'a> {
     /// Destroys the objects, the newest first, or forgets them all. Returns whether one was
     /// destroyed.
     pub(crate) fn pass(&mut self, why: End, forget: bool) -> bool {
+        if forget {
+            self.end_besides();
+        }
         let why = match (why, forget) {
             (_, true) => bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_FAILURE,
             (End::Close, false) => bindings::rdma_remove_reason_RDMA_REMOVE_CLOSE,
@@ -84,6 +89,27 @@ impl<'a> Ending<'a> {
         };
         // SAFETY: The lock is held for writing: type invariant.
         unsafe { crate::private::__uverbs_cleanup_ufile(self.0.raw(), why) == 0 }
+    }
+
+    /// Ends what is beside the handles that have objects, which are to be forgotten: later the
+    /// handles go without their types.
+    fn end_besides(&mut self) {
+        let api = CharDevice::of(self.0).api();
+        // SAFETY: The list changes only under the lock, which is held; handles in it exist. Objects
+        // are forgotten under the lock only.
+        unsafe {
+            let head = &raw mut (*self.0.raw()).uobjects;
+            let mut at = (*head).next;
+            while at != head {
+                let handle = Uobject::view(container_of!(at, bindings::ib_uobject, list));
+                at = (*at).next;
+                let id = u16::try_from((*handle.uapi_object().raw()).id);
+                let of = id.ok().and_then(|id| api.type_of(id));
+                if let Some(of) = of.filter(|_| !handle.object().is_null()) {
+                    of.forget(handle.raw());
+                }
+            }
+        }
     }
 
     /// The context, for [`drop_context`](Self::drop_context).

@@ -10,6 +10,7 @@
 //! | [`Used`] | the same as [`Shared`], in a quick call |
 //! | [`Destroyed`] | its object was destroyed; only what is beside it is left |
 //! | [`Dying`], [`Dead`] | an object that its type destroys |
+//! | [`Ended`] | what was beside an object that is gone |
 //! | [`Kept`] | a reference that outlives the call |
 //!
 //! `ib_uverbs_support` keeps them: it allocates the memory of a handle, zeroed, and frees it after
@@ -46,10 +47,45 @@ pub(crate) trait Kind: Sized + 'static {
     /// The number of the type (`enum uverbs_default_objects`).
     const ID: u32;
     /// What a handle has beside its object.
-    type Beside: Sync + Send + 'static;
+    type Beside: Ends;
 
     /// Makes what is beside a new handle.
     fn beside() -> impl PinInit<Self::Beside>;
+}
+
+/// What a handle has beside its object.
+pub(crate) trait Ends: Sync + Send + Sized + 'static {
+    /// The object was destroyed or forgotten, or was not made. Others that this has told of itself
+    /// forget it, since the handle may go from now on; references of this are dropped. Called once
+    /// or more. May sleep.
+    fn end(this: Ended<'_, Self>);
+}
+
+impl Ends for () {
+    fn end(_: Ended<'_, Self>) {}
+}
+
+/// What was beside an object that is gone, or a part of that.
+///
+/// # Invariants
+///
+/// There is no object, or it was forgotten: only this task changes what `0` is.
+pub(crate) struct Ended<'a, T>(&'a T);
+
+impl<T> Deref for Ended<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+impl<'a, T: 'static> Ended<'a, T> {
+    /// A part.
+    pub(crate) fn part<P>(&self, part: impl for<'b> FnOnce(&'b T) -> &'b P) -> Ended<'a, P> {
+        // INVARIANT: A part of what there was.
+        Ended(part(self.0))
+    }
 }
 
 /// A type of handles that have a number.
@@ -57,7 +93,7 @@ pub(crate) trait Object: Kind {
     /// The object.
     type Of: View;
 
-    /// Destroys an object, which nobody else uses. May sleep.
+    /// Destroys an object, which nobody else uses; what is beside it is ended then. May sleep.
     ///
     /// # Errors
     ///
@@ -305,6 +341,8 @@ impl<'c, K: Object> New<'c, K> {
 
 impl<K: Kind> Drop for New<'_, K> {
     fn drop(&mut self) {
+        // INVARIANT: No object was made: that consumes the `New`.
+        K::Beside::end(Ended(self.handle.beside()));
         if let By::Command = self.by {
             // SAFETY: The handle was begun in this call, and is not complete.
             unsafe {
@@ -327,6 +365,19 @@ pub(super) unsafe fn made_beside<K: Kind>(uobject: *mut bindings::ib_uobject) {
     let Ok(()) = unsafe {
         init_slot::<K::Beside, core::convert::Infallible>(&raw mut (*place).beside, K::beside())
     };
+}
+
+/// Ends what is beside a handle whose object is gone.
+///
+/// # Safety
+///
+/// `uobject` is a handle of the type `K`, whose object was destroyed, or is to be forgotten, which
+/// only this task does.
+unsafe fn ended<K: Kind>(uobject: *mut bindings::ib_uobject) {
+    // SAFETY: This function's contract.
+    let handle = unsafe { <&Handle<K> as FromC>::from_c(uobject) };
+    // INVARIANT: This function's contract.
+    K::Beside::end(Ended(handle.beside()));
 }
 
 /// A lookup's access.
@@ -557,13 +608,6 @@ impl<'a, K: Object> Dying<'a, K> {
     }
 }
 
-impl<'a, K: Object> Dead<'a, K> {
-    /// The handle.
-    pub(crate) fn handle(&self) -> &'a Handle<K> {
-        self.0
-    }
-}
-
 /// Description of a numbered type: a static of the module.
 #[repr(transparent)]
 pub(crate) struct NumberedType<K>(bindings::uverbs_obj_idr_type, PhantomData<fn(K)>);
@@ -583,6 +627,8 @@ pub(crate) struct Type {
     at: *const bindings::uverbs_obj_type,
     /// Makes what is beside a new handle; `None` for a driver's type, which has nothing of ours.
     begun: Option<unsafe fn(*mut bindings::ib_uobject)>,
+    /// Ends it.
+    ended: Option<unsafe fn(*mut bindings::ib_uobject)>,
 }
 // SAFETY: It points to the description of a type, to which nothing writes, and a function.
 unsafe impl Sync for Type {}
@@ -607,6 +653,7 @@ impl<K: Object> NumberedType<K> {
         Type {
             at: &raw const self.0.type_,
             begun: Some(made_beside::<K>),
+            ended: Some(ended::<K>),
         }
     }
 }
@@ -647,6 +694,7 @@ impl<K: File> FileType<K> {
         Type {
             at: &raw const self.0.type_,
             begun: Some(made_beside::<K>),
+            ended: Some(ended::<K>),
         }
     }
 }
@@ -672,7 +720,11 @@ unsafe extern "C" fn destroy_object<K: Object>(
     };
     // INVARIANT: The handle is locked exclusively.
     match K::destroy(Dying { handle, call, why }) {
-        Ok(Dead(_)) => 0,
+        Ok(Dead(handle)) => {
+            // INVARIANT: The object was just destroyed.
+            K::Beside::end(Ended(handle.beside()));
+            0
+        }
         Err(error) => error.to_errno(),
     }
 }
@@ -706,7 +758,11 @@ unsafe extern "C" fn release_file<K: File>(uobject: *mut bindings::ib_uobject) {
 impl Type {
     /// A driver's type.
     pub(super) fn of_driver(at: *const bindings::uverbs_obj_type) -> Self {
-        Self { at, begun: None }
+        Self {
+            at,
+            begun: None,
+            ended: None,
+        }
     }
 
     /// Whether drivers may use the class of the type.
@@ -758,6 +814,18 @@ impl Type {
         if let Some(begun) = self.begun {
             // SAFETY: This function's contract.
             unsafe { begun(handle) };
+        }
+    }
+
+    /// Ends what is beside a handle whose object is to be forgotten. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `handle` is one of the type, and only this task forgets its object.
+    pub(super) unsafe fn forget(self, handle: *mut bindings::ib_uobject) {
+        if let Some(ended) = self.ended {
+            // SAFETY: This function's contract.
+            unsafe { ended(handle) };
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::edge::events::Completions;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Destroyed;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
@@ -74,11 +76,12 @@ impl Beside {
             async_events_reported: self.events.reported(),
         }
     }
+}
 
-    /// There are no more events.
-    fn detach(&self) {
-        self.completions.detach();
-        self.events.detach();
+impl Ends for Beside {
+    fn end(this: Ended<'_, Self>) {
+        Completions::end(this.part(|this| &this.completions));
+        Asynchronous::end(this.part(|this| &this.events));
     }
 }
 
@@ -98,9 +101,7 @@ impl Object for Cq {
     type Of = verbs::Cq;
 
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        let dead = cq::destroy(object)?;
-        dead.handle().beside().detach();
-        Ok(dead)
+        cq::destroy(object)
     }
 }
 
@@ -232,7 +233,7 @@ fn create(mut new: New<'_, Cq>, arguments: Arguments) -> Result<(&Handle<Cq>, u3
         beside.completions.attach(channel);
     }
     beside.events.attach(arguments.events);
-    let made = cq::create(&new, &arguments.wanted).inspect_err(|_| beside.detach())?;
+    let made = cq::create(&new, &arguments.wanted)?;
     // CAST: Drivers set a size that is not negative.
     let size = made.cqe() as u32;
     Ok((new.made(made), size))

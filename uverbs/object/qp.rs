@@ -16,6 +16,8 @@ use crate::edge::events::Asynchronous;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Destroyed;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
@@ -77,6 +79,14 @@ pub(crate) struct Beside {
     pub(crate) number: Atomic<u32>,
 }
 
+impl Ends for Beside {
+    fn end(this: Ended<'_, Self>) {
+        this.groups.free();
+        DomainUse::end(this.part(|this| &this.domain));
+        Asynchronous::end(this.part(|this| &this.events));
+    }
+}
+
 impl Kind for Qp {
     const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_QP;
     type Beside = Beside;
@@ -101,12 +111,7 @@ impl Object for Qp {
         } else if groups.any() {
             return Err(EBUSY);
         }
-        let dead = qp::destroy(object)?;
-        let beside = dead.handle().beside();
-        beside.groups.free();
-        beside.domain.detach();
-        beside.events.detach();
-        Ok(dead)
+        qp::destroy(object)
     }
 }
 
@@ -294,25 +299,18 @@ fn create(mut new: New<'_, Qp>, request: Request<'_>) -> Result<Made> {
         source_qpn: request.source.map(|SourceQpn(number)| number),
         signals_all: request.signals_all,
     };
-    match qp::create(&new, &request.parts, &asked) {
-        Ok((made, cap)) => {
-            if let Some(domain) = request.domain {
-                beside.domain.attach(domain);
-            }
-            let number = made.qp_num();
-            beside.number.store(number, Relaxed);
-            let handle = new.made(made).number();
-            Ok(Made {
-                handle,
-                number,
-                cap,
-            })
-        }
-        Err(error) => {
-            beside.events.detach();
-            Err(error)
-        }
+    let (made, cap) = qp::create(&new, &request.parts, &asked)?;
+    if let Some(domain) = request.domain {
+        beside.domain.attach(domain);
     }
+    let number = made.qp_num();
+    beside.number.store(number, Relaxed);
+    let handle = new.made(made).number();
+    Ok(Made {
+        handle,
+        number,
+        cap,
+    })
 }
 
 fn create_by_command(call: &Call) -> Result {
@@ -562,8 +560,7 @@ fn open(call: &Call) -> Result {
     new.set_user_handle(request.user_handle);
     let beside = new.handle().beside();
     beside.events.attach(events::default_file(call));
-    let opened = qp::open(&new, &domain, (request.qpn, request.qp_type.into()))
-        .inspect_err(|_| beside.events.detach())?;
+    let opened = qp::open(&new, &domain, (request.qpn, request.qp_type.into()))?;
     beside.domain.attach(domain.handle());
     let number = opened.qp_num();
     beside.number.store(number, Relaxed);

@@ -12,6 +12,8 @@ use crate::edge::events::Asynchronous;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Destroyed;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
@@ -70,6 +72,13 @@ impl Beside {
     }
 }
 
+impl Ends for Beside {
+    fn end(this: Ended<'_, Self>) {
+        DomainUse::end(this.part(|this| &this.domain));
+        Asynchronous::end(this.part(|this| &this.events));
+    }
+}
+
 impl Kind for Srq {
     const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_SRQ;
     type Beside = Beside;
@@ -86,11 +95,7 @@ impl Object for Srq {
     type Of = verbs::Srq;
 
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        let dead = srq::destroy(object)?;
-        let beside = dead.handle().beside();
-        beside.domain.detach();
-        beside.events.detach();
-        Ok(dead)
+        srq::destroy(object)
     }
 }
 
@@ -223,8 +228,7 @@ fn create<'c>(mut new: New<'c, Srq>, arguments: Arguments<'_>) -> Result<(&'c Ha
     // The driver may raise events before it returns.
     let beside = new.handle().beside();
     beside.events.attach(arguments.events);
-    let made = srq::create(&new, arguments.pd, &arguments.wanted)
-        .inspect_err(|_| beside.events.detach())?;
+    let made = srq::create(&new, arguments.pd, &arguments.wanted)?;
     if let Some(domain) = arguments.domain {
         beside.domain.attach(domain);
     }

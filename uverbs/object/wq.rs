@@ -11,6 +11,8 @@ use crate::edge::events::Asynchronous;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Destroyed;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
@@ -52,6 +54,12 @@ pub(crate) struct Beside {
     pub(crate) events: Asynchronous,
 }
 
+impl Ends for Beside {
+    fn end(this: Ended<'_, Self>) {
+        Asynchronous::end(this.part(|this| &this.events));
+    }
+}
+
 impl Kind for Wq {
     const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_WQ;
     type Beside = Beside;
@@ -67,9 +75,7 @@ impl Object for Wq {
     type Of = verbs::Wq;
 
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        let dead = wq::destroy(object)?;
-        dead.handle().beside().events.detach();
-        Ok(dead)
+        wq::destroy(object)
     }
 }
 
@@ -172,10 +178,8 @@ struct Facts {
 fn create<'c>(mut new: New<'c, Wq>, arguments: Arguments<'_>) -> Result<(&'c Handle<Wq>, Facts)> {
     new.set_user_handle(arguments.user_handle);
     // The driver may raise events before it returns.
-    let events = &new.handle().beside().events;
-    events.attach(arguments.events);
-    let made =
-        wq::create(&new, arguments.pd, &arguments.wanted).inspect_err(|_| events.detach())?;
+    new.handle().beside().events.attach(arguments.events);
+    let made = wq::create(&new, arguments.pd, &arguments.wanted)?;
     let facts = Facts {
         max_wr: made.max_wr,
         max_sge: made.max_sge,

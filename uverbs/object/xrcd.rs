@@ -9,6 +9,8 @@ use crate::edge::definitions::needs;
 use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
@@ -54,6 +56,11 @@ impl Users {
     fn any(&self) -> bool {
         self.0.load(Relaxed) != 0
     }
+}
+
+impl Ends for Users {
+    /// Objects that were made with a domain that is forgotten refer to its handle still.
+    fn end(_: Ended<'_, Self>) {}
 }
 
 impl Kind for Xrcd {

@@ -11,7 +11,6 @@
 use crate::edge::charge;
 use crate::edge::classes;
 use crate::edge::classes::Class;
-use crate::edge::classes::Cleanup;
 use crate::edge::file;
 use crate::edge::file::Cleaned;
 use crate::edge::file::DeadFile;
@@ -183,7 +182,7 @@ fn all(cleaned: Cleaned<'_>, reason: Reason) -> Result {
 
 /// A file of a handle is released: its object is destroyed, unless all of the open file are being
 /// destroyed, or were.
-fn released(released: Released) -> Result {
+fn destroy_released(released: &Released) {
     if let Some(held) = released.file_use.hw_destroy_rwsem().try_read() {
         with_call(&released.file_use, |call| {
             call.set_context_of(&released.handle);
@@ -192,20 +191,24 @@ fn released(released: Released) -> Result {
         });
         drop(held);
     }
+}
+
+/// See [`destroy_released`].
+fn released(released: Released) -> Result {
+    destroy_released(&released);
     Ok(())
 }
 
 /// A file of a handle is released: the object is destroyed, and the type is told.
 fn release_file(_inode: Passed<bindings::inode>, file: ReleasedFile) -> Result {
     // An aborted handle has left its file.
-    let Some(handle) = file.handle() else {
+    let Some(released) = file.handle() else {
         return Ok(());
     };
-    let cleanup = Cleanup::of(&handle.handle).map(|cleanup| (cleanup, handle.handle.another()));
-    released(handle)?;
-    if let Some((cleanup, handle)) = cleanup {
-        cleanup.run(&handle);
-    }
+    destroy_released(&released);
+    // The use of the open file is given back after this: its type may refer to handles of other
+    // objects, which the end of the open file frees.
+    released.clean_up();
     Ok(())
 }
 

@@ -88,6 +88,39 @@ bool fv_objects_left(void)
 	return left;
 }
 
+static void *left(const char *kind)
+{
+	struct fv_obj *obj;
+	void *ib = NULL;
+
+	spin_lock_irq(&lock);
+	list_for_each_entry(obj, &objects, list)
+		if (!strcmp(obj->kind, kind))
+			ib = obj->ib;
+	spin_unlock_irq(&lock);
+	return ib;
+}
+
+void fv_end_left(void)
+{
+	void *ib;
+	int op;
+
+	spin_lock_irq(&lock);
+	for (op = 0; op < FV_OP_COUNT; op++)
+		knobs[op].count = 0;
+	spin_unlock_irq(&lock);
+	while ((ib = left("qp")))
+		if (ib_destroy_qp_user(ib, NULL))
+			return;
+	while ((ib = left("cq")))
+		if (ib_destroy_cq_user(ib, NULL))
+			return;
+	while ((ib = left("pd")))
+		if (ib_dealloc_pd_user(ib, NULL))
+			return;
+}
+
 static int record(enum fv_op op, u32 id, u64 a, u64 b, u64 c, u64 d)
 {
 	unsigned long flags;

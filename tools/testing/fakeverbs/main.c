@@ -173,6 +173,7 @@ void fv_unregister(void)
 	mutex_lock(&registration);
 	if (device) {
 		ib_unregister_device(&device->ib);
+		fv_end_left();
 		ib_dealloc_device(&device->ib);
 		device = NULL;
 		WARN_ON(fv_objects_left());

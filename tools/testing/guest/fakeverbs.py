@@ -4,6 +4,7 @@
 fakeverbs.py objects     an object of every kind, what the driver saw of it, and its end
 fakeverbs.py events      events and completions
 fakeverbs.py unregister  the device goes while everything is open
+fakeverbs.py forget      the device goes, and the driver refuses the end of objects
 fakeverbs.py zap         the cost of many mappings of two processes, for time that is counted
 
 Prints "ok CASE" or "not ok CASE: why", then "end"; exits 1 if a case failed."""
@@ -861,6 +862,62 @@ def unregister():
     case("closed", e.close)
 
 
+def will_warn(count, pattern):
+    """The kernel warns so often next, which is no failure; see reports.sh."""
+    with open("/dev/kmsg", "w") as f:
+        f.write(f"rdma-test warns {count} {pattern}")
+
+
+def forget():
+    """Objects that the driver does not destroy are forgotten: their events go, as they do with
+    objects that are destroyed, since the handles that the events refer to may go from then on."""
+    def refusing():
+        e = Everything()
+        answer, _ = e.v.write(ALLOC_PD, b"", 4)
+        e.pd = u32(answer)
+        answer, _ = e.v.write(CREATE_CQ, struct.pack("<QIIiI", 0xC1, 32, 0, -1, 0), 8)
+        e.cq = u32(answer)
+        e.rc, number, _ = e.make_qp(RC)
+        for _ in range(3):
+            command(f"event qp {number} 4")
+        return e
+
+    one, other, ended = refusing(), refusing(), []
+
+    def gone():
+        command("refuse destroy_qp 1000 16")
+        # One for each open file.
+        will_warn(2, "[[]ib_uverbs[]]")
+        calls()
+        command("unregister")
+        wait_for("the device to go", lambda: not os.path.exists("/sys/class/infiniband/fakeverbs0"))
+        # The driver destroys what is left then.
+        wait_for("the end of both domains", lambda: len(ended.extend(calls("dealloc_pd")) or ended) == 2)
+
+    def handle_first():
+        answer = one.v.write(DESTROY_QP, struct.pack("<II", one.rc, 0), 4, echo=False)
+        same("events that were read", u32(answer), 0)
+        # The memory of the handle goes after this.
+        time.sleep(0.5)
+        same("fatal", event(one.async_fd), (0, 8))
+        refused(errno.EAGAIN, lambda: nonblocking(one.async_fd))
+        one.close()
+
+    def file_last():
+        other.v.close()
+        time.sleep(0.5)
+        os.close(other.async_fd)
+
+    def again():
+        command("register")
+        wait_for("a node", lambda: node_of() is not None)
+
+    if case("the device goes, and the driver refuses the end of objects", gone):
+        case("a forgotten object has no events", handle_first)
+        case("the file of its events is the last one of the program", file_last)
+        case("registered again", again)
+
+
 class Mapper:
     """A process that maps a page of an open file as often as it is asked. It ends with this one."""
 
@@ -925,6 +982,6 @@ def zap():
 
 
 if __name__ == "__main__":
-    {"objects": objects, "events": events, "unregister": unregister, "zap": zap}[sys.argv[1]]()
+    {"objects": objects, "events": events, "unregister": unregister, "forget": forget, "zap": zap}[sys.argv[1]]()
     print("end")
     sys.exit(failed)

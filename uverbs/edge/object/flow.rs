@@ -10,6 +10,8 @@ use super::flow_action::Action;
 use crate::edge::call::Call;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
 use crate::edge::handle::New;
 use crate::edge::unsupported;
@@ -54,6 +56,11 @@ const _: () = assert!(
         && size_of::<Handle<object::Flow>>()
             == core::mem::offset_of!(bindings::ib_uflow_object, resources) + size_of::<Resources>()
 );
+
+impl Ends for Resources {
+    /// Only a flow that was made has objects, which [`destroy`] gives back.
+    fn end(_: Ended<'_, Self>) {}
+}
 
 impl Resources {
     /// No objects.

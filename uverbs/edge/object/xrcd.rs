@@ -4,6 +4,8 @@
 
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
 use crate::edge::handle::Kept;
 use crate::edge::handle::New;
@@ -168,17 +170,24 @@ impl DomainUse {
         Self(Atomic::new(ptr::null_mut()))
     }
 
-    /// The object was made with this domain, which is locked for the call. Once.
+    /// The object was made with this domain, which is locked for the call. Warns if it has one
+    /// already, which stays.
     pub(crate) fn attach(&self, domain: &Handle<Xrcd>) {
         domain.beside().add();
+        let handle = domain.keep().into_raw();
         // INVARIANT: Just taken.
-        let before = self.0.xchg(domain.keep().into_raw(), Full);
-        kernel::warn_on!(!before.is_null());
+        if self.0.cmpxchg(ptr::null_mut(), handle, Full).is_err() {
+            kernel::warn_on!(true);
+            // SAFETY: `into_raw` has given it, and the field has not taken it.
+            drop(unsafe { Kept::from_raw(handle) });
+            domain.beside().remove();
+        }
     }
+}
 
-    /// The object was destroyed. May sleep.
-    pub(crate) fn detach(&self) {
-        let domain = self.0.xchg(ptr::null_mut(), Full);
+impl Ends for DomainUse {
+    fn end(this: Ended<'_, Self>) {
+        let domain = this.0.xchg(ptr::null_mut(), Full);
         // SAFETY: `attach` has given the reference; the exchange gives it to one caller.
         if let Some(domain) = unsafe { Kept::from_raw(domain) } {
             domain.beside().remove();

@@ -129,18 +129,18 @@ pub(crate) fn tells_release(kind: &FileType) -> bool {
 }
 
 /// What a type does with a handle after its file was released.
-pub(crate) struct Cleanup(unsafe extern "C" fn(*mut bindings::ib_uobject));
+pub(super) struct Cleanup(unsafe extern "C" fn(*mut bindings::ib_uobject));
 
 impl Cleanup {
     /// That of a handle's type, if any.
-    pub(crate) fn of(handle: &Uobject) -> Option<Self> {
+    pub(super) fn of(handle: &Uobject) -> Option<Self> {
         let kind = file_type(handle.uapi_object())?;
         // SAFETY: A type with this method is not cleared, and stays as long as there are files.
         unsafe { (*kind.raw()).release_cleanup }.map(Self)
     }
 
     /// Calls it.
-    pub(crate) fn run(self, handle: &HandleRef) {
+    pub(super) fn run(self, handle: &HandleRef) {
         // SAFETY: The handle is of the type, and its file was released.
         unsafe { (self.0)(handle.raw()) };
     }

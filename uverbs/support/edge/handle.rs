@@ -13,6 +13,7 @@
 //! The list and the table of an open file have a reference each ([`super::file`]).
 
 use super::classes::Class;
+use super::classes::Cleanup;
 use super::descriptors::Descriptor;
 use super::descriptors::FileRef;
 use super::file::Cleaned;
@@ -465,6 +466,13 @@ impl Released {
         // SAFETY: Commands that use the handle have a reference to its file, which is released (row
         // of `argument!`).
         unsafe { Exclusive::of_unused(&self.handle) }
+    }
+
+    /// What the type does with the handle after its object was destroyed, if anything. May sleep.
+    pub(crate) fn clean_up(self) {
+        if let Some(cleanup) = Cleanup::of(&self.handle) {
+            cleanup.run(&self.handle);
+        }
     }
 }
 
