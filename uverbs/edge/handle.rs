@@ -154,6 +154,14 @@ impl<K: Kind> Handle<K> {
         &self.beside
     }
 
+    /// A reference to a handle that was found under RCU, if there is one left. Any context.
+    pub(super) fn keep_found(&self) -> Option<Kept<K>> {
+        // INVARIANT: Just taken.
+        self.refs()
+            .inc_not_zero()
+            .then(|| Kept(NonNull::from(self)))
+    }
+
     /// Another reference to the handle, which outlives the call. Any context.
     pub(crate) fn keep(&self) -> Kept<K> {
         self.refs().inc();

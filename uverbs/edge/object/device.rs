@@ -241,7 +241,7 @@ pub(crate) fn gids(device: &Device, entries: &mut [ib_uverbs_gid_entry]) -> Resu
 }
 
 /// Calls `see` for each handle of a type, with a spinlock held, until it returns `true`. Any context.
-pub(super) fn look_through(file: &UFile, of: &ApiObject, mut see: impl FnMut(&Uobject) -> bool) {
+fn look_through(file: &UFile, of: &ApiObject, mut see: impl FnMut(&Uobject) -> bool) {
     let _held = file.uobjects_lock().lock();
     // SAFETY: The list changes only under the lock, which is held, or when the file's objects are
     // all destroyed, which waits for this call. Handles in it exist.
