@@ -391,6 +391,8 @@ unsafe fn ended<K: Kind>(uobject: *mut bindings::ib_uobject) {
 /// A lookup's access.
 trait Access {
     const MODE: bindings::rdma_lookup_mode;
+    /// Whether the handle must have an object ([`Holds`]).
+    const HOLDS: bool;
 }
 
 /// Access together with others.
@@ -402,19 +404,22 @@ pub(crate) struct Gone;
 
 impl Access for Read {
     const MODE: bindings::rdma_lookup_mode = bindings::rdma_lookup_mode_UVERBS_LOOKUP_READ;
+    const HOLDS: bool = true;
 }
 impl Access for Write {
     const MODE: bindings::rdma_lookup_mode = bindings::rdma_lookup_mode_UVERBS_LOOKUP_WRITE;
+    const HOLDS: bool = true;
 }
 impl Access for Gone {
     const MODE: bindings::rdma_lookup_mode = bindings::rdma_lookup_mode_UVERBS_LOOKUP_DESTROY;
+    const HOLDS: bool = false;
 }
 
 /// A handle that was looked up, until it is dropped.
 ///
 /// # Invariants
 ///
-/// The lookup has locked the handle as `A` says.
+/// The lookup has locked the handle as `A` says; it has an object if `A::HOLDS`.
 #[allow(private_bounds, reason = "only this file has accesses")]
 pub(crate) struct Found<'c, K: Kind, A: Access> {
     handle: &'c Handle<K>,
@@ -442,12 +447,17 @@ impl<'c, K: Kind, A: Access> Found<'c, K, A> {
                 call.raw(),
             ))?
         };
-        // INVARIANT: The lookup has locked it.
-        Ok(Self {
+        // INVARIANT: The lookup has locked it; one without an object is refused below.
+        let found = Self {
             // SAFETY: The lookup has checked the type, and has taken a reference.
             handle: unsafe { View::view(uobject) },
             _access: PhantomData,
-        })
+        };
+        // A method of the driver has made the handle, and no object.
+        if A::HOLDS && (**found.handle).object().is_null() {
+            return Err(EINVAL);
+        }
+        Ok(found)
     }
 
     /// The handle.
@@ -461,7 +471,8 @@ impl<'c, K: Kind> Shared<'c, K> {
     ///
     /// # Errors
     ///
-    /// `ENOENT`, `EINVAL`: another type; `EBUSY`: somebody has it alone; `EIO`: the device is gone.
+    /// `ENOENT`, `EINVAL`: another type, or no object; `EBUSY`: somebody has it alone; `EIO`: the
+    /// device is gone.
     pub(crate) fn get(call: &'c Call, number: u32) -> Result<Self> {
         Self::look_up(call, number.into())
     }
@@ -539,8 +550,8 @@ impl<K: Object, A: Holds> Deref for Found<'_, K, A> {
     type Target = K::Of;
 
     fn deref(&self) -> &K::Of {
-        // SAFETY: A handle of a numbered type that a lookup finds has an object, which is not
-        // destroyed while the lock is held (type invariant).
+        // SAFETY: The handle has an object, which is not destroyed while the lock is held: type
+        // invariant.
         unsafe { K::Of::view(self.handle.object_at()) }
     }
 }
@@ -581,8 +592,7 @@ pub(crate) struct Dead<'a, K: Object>(&'a Handle<K>);
 impl<'a, K: Object> Dying<'a, K> {
     /// The object.
     pub(crate) fn object(&self) -> &K::Of {
-        // SAFETY: There is one: the type's `destroy` is called for a complete handle only (see
-        // `destroy_object`), and nobody else destroys it (type invariant).
+        // SAFETY: There is one (`destroy_object`), and nobody else destroys it (type invariant).
         unsafe { K::Of::view(self.handle.object_at()) }
     }
 
@@ -711,8 +721,8 @@ impl<K: File> FileType<K> {
 ///
 /// # Safety
 ///
-/// For `ib_uverbs_support` only: with a handle of the type that has an object and that it has locked
-/// exclusively, and a call of the handle's file.
+/// For `ib_uverbs_support` only: with a handle of the type that it has locked exclusively, and a call
+/// of the handle's file.
 unsafe extern "C" fn destroy_object<K: Object>(
     uobject: *mut bindings::ib_uobject,
     why: bindings::rdma_remove_reason,
@@ -726,6 +736,12 @@ unsafe extern "C" fn destroy_object<K: Object>(
             Reason::from_c(why),
         )
     };
+    if handle.object_at().is_null() {
+        // The method of a driver has made the handle, and no object, and has failed then.
+        // INVARIANT: There is no object.
+        K::Beside::end(Ended(handle.beside()));
+        return 0;
+    }
     // INVARIANT: The handle is locked exclusively.
     match K::destroy(Dying { handle, call, why }) {
         Ok(Dead(handle)) => {
