@@ -42,10 +42,28 @@ use rdma::edge::FromC;
 use rdma::edge::View;
 use rdma::features::init_slot;
 
-/// A type of handles.
-pub(crate) trait Kind: Sized + 'static {
+/// A type of handles. [`super::kinds`] implements it.
+///
+/// # Safety
+///
+/// No other type has the number.
+pub(crate) unsafe trait Id: Sized + 'static {
     /// The number of the type (`enum uverbs_default_objects`).
     const ID: u32;
+}
+
+/// A type of handles whose objects have numbers. [`super::kinds`] implements it.
+///
+/// # Safety
+///
+/// The object of each handle with the number of the type is an `Of`.
+pub(crate) unsafe trait Holds: Id {
+    /// The object.
+    type Of: View;
+}
+
+/// A type of handles.
+pub(crate) trait Kind: Id {
     /// What a handle has beside its object.
     type Beside: Ends;
 
@@ -89,10 +107,7 @@ impl<'a, T: 'static> Ended<'a, T> {
 }
 
 /// A type of handles that have a number.
-pub(crate) trait Object: Kind {
-    /// The object.
-    type Of: View;
-
+pub(crate) trait Object: Kind + Holds {
     /// Destroys an object, which nobody else uses; what is beside it is ended then. May sleep.
     ///
     /// # Errors
@@ -138,8 +153,8 @@ impl<K: Kind> Handle<K> {
     pub(super) fn of(uobject: &Uobject) -> Option<&Self> {
         // SAFETY: A handle has the description of its type as long as it exists.
         let id = unsafe { (*uobject.uapi_object().raw()).id };
-        // SAFETY: A type's handles have the size of this structure (`NumberedType`, `FileType`),
-        // and what is beside was made before anybody could find the handle (`New::begun`).
+        // SAFETY: The type is `K` (`Id`), whose handles have the size of this structure (`NumberedType`,
+        // `FileType`), and what is beside was made before anybody could find the handle (`New::begun`).
         (id == K::ID).then(|| unsafe { Self::view(uobject.raw()) })
     }
 
@@ -175,7 +190,7 @@ impl<K: Object> Handle<K> {
     ///
     /// The caller has the handle locked as long as the result is used.
     pub(super) unsafe fn object(&self) -> Option<&K::Of> {
-        // SAFETY: An object of a handle is of its type (`New::made`); it is not destroyed while the
+        // SAFETY: The object of a handle of the type is such a one (`Holds`); it is not destroyed while the
         // handle is locked, which the caller guarantees.
         unsafe { self.object_at().cast::<K::Of>().as_ref() }
     }
@@ -391,7 +406,7 @@ unsafe fn ended<K: Kind>(uobject: *mut bindings::ib_uobject) {
 /// A lookup's access.
 trait Access {
     const MODE: bindings::rdma_lookup_mode;
-    /// Whether the handle must have an object ([`Holds`]).
+    /// Whether the handle must have an object ([`Uses`]).
     const HOLDS: bool;
 }
 
@@ -540,13 +555,13 @@ impl<'c, K: Object> Destroyed<'c, K> {
     }
 }
 
-/// A handle whose object may be used: one that is not destroyed meanwhile.
-trait Holds: Access {}
-impl Holds for Read {}
-impl Holds for Write {}
+/// The access to a handle whose object may be used: one that is not destroyed meanwhile.
+trait Uses: Access {}
+impl Uses for Read {}
+impl Uses for Write {}
 
 #[allow(private_bounds, reason = "only this file has accesses")]
-impl<K: Object, A: Holds> Deref for Found<'_, K, A> {
+impl<K: Object, A: Uses> Deref for Found<'_, K, A> {
     type Target = K::Of;
 
     fn deref(&self) -> &K::Of {
@@ -643,6 +658,8 @@ unsafe impl<K> Sync for FileType<K> {}
 pub(crate) struct Type {
     /// The description.
     at: *const bindings::uverbs_obj_type,
+    /// The number, which a driver's type does not have here.
+    id: Option<u32>,
     /// Makes what is beside a new handle; `None` for a driver's type, which has nothing of ours.
     begun: Option<unsafe fn(*mut bindings::ib_uobject)>,
     /// Ends it.
@@ -670,6 +687,7 @@ impl<K: Object> NumberedType<K> {
     pub(crate) const fn get(&'static self) -> Type {
         Type {
             at: &raw const self.0.type_,
+            id: Some(K::ID),
             begun: Some(made_beside::<K>),
             ended: Some(ended::<K>),
         }
@@ -711,6 +729,7 @@ impl<K: File> FileType<K> {
     pub(crate) const fn get(&'static self) -> Type {
         Type {
             at: &raw const self.0.type_,
+            id: Some(K::ID),
             begun: Some(made_beside::<K>),
             ended: Some(ended::<K>),
         }
@@ -784,9 +803,15 @@ impl Type {
     pub(super) fn of_driver(at: *const bindings::uverbs_obj_type) -> Self {
         Self {
             at,
+            id: None,
             begun: None,
             ended: None,
         }
+    }
+
+    /// Whether the type is one of handles with this number.
+    pub(crate) fn has_id(self, id: u32) -> bool {
+        self.id == Some(id)
     }
 
     /// Whether drivers may use the class of the type.

@@ -9,6 +9,7 @@ use crate::edge::call::Call;
 use crate::edge::definitions::needs;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
@@ -27,7 +28,6 @@ use rdma::bindings;
 pub(crate) struct Counters;
 
 impl Kind for Counters {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_COUNTERS;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -36,8 +36,6 @@ impl Kind for Counters {
 }
 
 impl Object for Counters {
-    type Of = counters::Set;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         if object.object().usecnt().is_used() {
             return Err(EBUSY);

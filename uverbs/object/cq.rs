@@ -15,6 +15,7 @@ use crate::edge::handle::Dying;
 use crate::edge::handle::Ended;
 use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -52,7 +53,6 @@ use rdma::bindings::ib_uverbs_req_notify_cq;
 use rdma::bindings::ib_uverbs_resize_cq;
 use rdma::bindings::ib_uverbs_resize_cq_resp;
 use rdma::bindings::ib_uverbs_wc;
-use rdma::edge::verbs;
 
 /// Handles of completion queues.
 pub(crate) struct Cq;
@@ -86,7 +86,6 @@ impl Ends for Beside {
 }
 
 impl Kind for Cq {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_CQ;
     type Beside = Beside;
 
     fn beside() -> impl PinInit<Beside> {
@@ -98,8 +97,6 @@ impl Kind for Cq {
 }
 
 impl Object for Cq {
-    type Of = verbs::Cq;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         cq::destroy(object)
     }

@@ -12,6 +12,7 @@ use crate::edge::definitions::needs;
 use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
@@ -47,7 +48,6 @@ use rdma::bindings::ib_uverbs_destroy_flow;
 pub(crate) struct Flow;
 
 impl Kind for Flow {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_FLOW;
     type Beside = Resources;
 
     fn beside() -> impl PinInit<Resources> {
@@ -56,8 +56,6 @@ impl Kind for Flow {
 }
 
 impl Object for Flow {
-    type Of = flow::Flow;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         flow::destroy(object)
     }

@@ -10,6 +10,7 @@ use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Exclusive;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
@@ -46,7 +47,6 @@ use rdma::edge::verbs;
 pub(crate) struct Mr;
 
 impl Kind for Mr {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_MR;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -55,8 +55,6 @@ impl Kind for Mr {
 }
 
 impl Object for Mr {
-    type Of = verbs::Mr;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         mr::deregister(object)
     }

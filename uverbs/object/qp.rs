@@ -19,6 +19,7 @@ use crate::edge::handle::Dying;
 use crate::edge::handle::Ended;
 use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -59,7 +60,6 @@ use rdma::bindings::ib_uverbs_ex_create_qp_resp;
 use rdma::bindings::ib_uverbs_open_qp;
 use rdma::bindings::ib_uverbs_qp_cap;
 use rdma::edge::uverbs::Reason;
-use rdma::edge::verbs;
 
 /// Handles of queue pairs.
 pub(crate) struct Qp;
@@ -88,7 +88,6 @@ impl Ends for Beside {
 }
 
 impl Kind for Qp {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_QP;
     type Beside = Beside;
 
     fn beside() -> impl PinInit<Beside> {
@@ -102,8 +101,6 @@ impl Kind for Qp {
 }
 
 impl Object for Qp {
-    type Of = verbs::Qp;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         let groups = &object.handle().beside().groups;
         if object.why() != Reason::DESTROY {

@@ -15,6 +15,7 @@ use crate::edge::handle::Dying;
 use crate::edge::handle::Ended;
 use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -80,7 +81,6 @@ impl Ends for Beside {
 }
 
 impl Kind for Srq {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_SRQ;
     type Beside = Beside;
 
     fn beside() -> impl PinInit<Beside> {
@@ -92,8 +92,6 @@ impl Kind for Srq {
 }
 
 impl Object for Srq {
-    type Of = verbs::Srq;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         srq::destroy(object)
     }

@@ -14,6 +14,7 @@ use crate::edge::handle::Dying;
 use crate::edge::handle::Ended;
 use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -61,7 +62,6 @@ impl Ends for Beside {
 }
 
 impl Kind for Wq {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_WQ;
     type Beside = Beside;
 
     fn beside() -> impl PinInit<Beside> {
@@ -72,8 +72,6 @@ impl Kind for Wq {
 }
 
 impl Object for Wq {
-    type Of = verbs::Wq;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         wq::destroy(object)
     }

@@ -11,6 +11,7 @@ use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Ended;
 use crate::edge::handle::Ends;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
@@ -34,7 +35,6 @@ use rdma::bindings;
 use rdma::bindings::ib_uverbs_close_xrcd;
 use rdma::bindings::ib_uverbs_open_xrcd;
 use rdma::bindings::ib_uverbs_open_xrcd_resp;
-use rdma::edge::verbs;
 
 /// Handles of XRC domains.
 pub(crate) struct Xrcd;
@@ -64,7 +64,6 @@ impl Ends for Users {
 }
 
 impl Kind for Xrcd {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_XRCD;
     type Beside = Users;
 
     fn beside() -> impl PinInit<Users> {
@@ -73,8 +72,6 @@ impl Kind for Xrcd {
 }
 
 impl Object for Xrcd {
-    type Of = verbs::Xrcd;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         if object.handle().beside().any() {
             return Err(EBUSY);
