@@ -11,7 +11,6 @@
 
 use crate::bindings;
 use crate::edge::device::Device;
-use crate::edge::object::UseCount;
 use crate::edge::FromC;
 use crate::edge::In;
 use crate::edge::IntoC;
@@ -120,7 +119,7 @@ crate::c_struct! {
         /// -1 if the handle is locked exclusively, else the number of shared users.
         racy usecnt at usecnt.counter: i32;
         /// The same, for atomic changes.
-        embed users at usecnt: UseCount;
+        embed users at usecnt: LockCount;
         /// What the cgroup was charged.
         embed cg_obj: CgroupObject;
     }
@@ -131,13 +130,19 @@ crate::c_struct! {
 // reference only if there is one left.
 unsafe impl RcuFreed for Uobject {}
 
+crate::c_struct! {
+    /// The lock of a handle (`usecnt`), which only the handle's functions change.
+    pub struct LockCount: bindings::atomic_t;
+    fields {}
+}
+
 crate::import! {
     in crate::bindings;
 
-    fn fetch_add_unless(count: &UseCount, add: i32, unless: i32) -> i32 = atomic_fetch_add_unless;
-    fn cmpxchg(count: &UseCount, old: i32, new: i32) -> i32 = atomic_cmpxchg;
-    fn dec_release(count: &UseCount) -> i32 = atomic_dec_return_release;
-    fn set_release(count: &UseCount, value: i32) = atomic_set_release;
+    fn fetch_add_unless(count: &LockCount, add: i32, unless: i32) -> i32 = atomic_fetch_add_unless;
+    fn cmpxchg(count: &LockCount, old: i32, new: i32) -> i32 = atomic_cmpxchg;
+    fn dec_release(count: &LockCount) -> i32 = atomic_dec_return_release;
+    fn set_release(count: &LockCount, value: i32) = atomic_set_release;
 }
 
 /// Value of `usecnt` while somebody has the handle exclusively.
