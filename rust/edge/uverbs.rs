@@ -110,7 +110,7 @@ crate::c_struct! {
         /// The object behind the handle, of the handle's type.
         racy object: *mut c_void;
         /// The number by which the user names it.
-        racy id: i32, set_id;
+        racy id: i32;
         /// The description of the handle's type. Written when the handle is allocated; it stays
         /// while the open file exists.
         const api_object at uapi_object: In<'_, ApiObject>;
@@ -234,10 +234,25 @@ impl Uobject {
     }
 
     /// Forgets the object behind the handle.
+    ///
+    /// # Safety
+    ///
+    /// The handle is locked exclusively, and nobody uses the object through it.
     #[inline]
-    pub fn clear_object(&self) {
-        // SAFETY: There is no object.
+    pub unsafe fn clear_object(&self) {
+        // SAFETY: There is no object from now on, and nobody misses it (contract of this function).
         unsafe { self.set_object(null_mut()) };
+    }
+
+    /// Sets the number by which the user names the handle.
+    ///
+    /// # Safety
+    ///
+    /// The number is reserved for the handle, or for another one that gets this handle's number.
+    #[inline]
+    pub unsafe fn set_id(&self, id: i32) {
+        // SAFETY: An aligned word of a live handle, which is accessed as a whole.
+        unsafe { Atomic::from_ptr(&raw mut (*self.raw()).id) }.store(id, Relaxed);
     }
 
     /// Warns, in kernels with lockdep, unless the handle is locked.

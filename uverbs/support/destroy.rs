@@ -73,7 +73,7 @@ fn destroy(locked: Exclusive<'_>, reason: Reason, call: &Call) -> Result {
             locked.unlock();
             return Err(error);
         }
-        handle.clear_object();
+        locked.clear_object();
     }
     handle.clear_context();
     let shown = if reason == Reason::DESTROY {
@@ -166,7 +166,7 @@ fn all(cleaned: Cleaned<'_>, reason: Reason) -> Result {
             call.set_context_of(&handle);
             let locked = Exclusive::of_all(&handle, &cleaned);
             if forget {
-                handle.clear_object();
+                locked.clear_object();
             }
             if destroy(locked, reason, call).is_ok() {
                 outcome = Ok(());

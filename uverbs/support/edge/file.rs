@@ -183,7 +183,8 @@ impl<'a> Number<'a> {
     /// Gives the number to a handle.
     pub(crate) fn keep(self, handle: &HandleRef) {
         // CAST: C keeps the number in an `int`.
-        handle.set_id(self.number as i32);
+        // SAFETY: The number is reserved for this value, which gives it away.
+        unsafe { handle.set_id(self.number as i32) };
         core::mem::forget(self);
     }
 
@@ -235,8 +236,11 @@ pub(crate) fn swap_numbers(file: &UFile, shown: &Uobject, reserved: &Uobject) ->
         return false;
     }
     let old = shown.id();
-    shown.set_id(reserved.id());
-    reserved.set_id(old);
+    // SAFETY: Each number is reserved for one of the two, and each gets the other's.
+    unsafe {
+        shown.set_id(reserved.id());
+        reserved.set_id(old);
+    }
     // The table has kept its reference to the handle.
     let done = table.show(number(shown), &OfTable(shown));
     kernel::warn_on!(!done);

@@ -207,8 +207,8 @@ impl Unlocked {
     pub(crate) fn install(self, file_use: FileUse) {
         let fd = Descriptor::of_uncommitted(&self.0);
         let handle = self.into_ref();
-        // The number means nothing from now on.
-        handle.set_id(0);
+        // SAFETY: The descriptor is `fd`'s now, and the number means nothing from now on.
+        unsafe { handle.set_id(0) };
         match FileRef::of_object(&handle) {
             Some(file) => file.install(fd, handle, file_use),
             None => drop(fd),
@@ -442,6 +442,13 @@ impl<'a> Exclusive<'a> {
     /// The handle.
     pub(crate) fn handle(&self) -> &'a Uobject {
         self.0
+    }
+
+    /// Forgets the object, which was destroyed, or is not to be. Any context.
+    pub(crate) fn clear_object(&self) {
+        // SAFETY: The lock is this value's (type invariant), so nobody else uses the object, and this
+        // value does not lead to it.
+        unsafe { self.0.clear_object() };
     }
 
     /// Unlocks the handle. Any context.
