@@ -301,8 +301,8 @@ impl<'c, K: Kind> New<'c, K> {
         Ok(Self { handle, call, by })
     }
 
-    /// The handle.
-    pub(crate) fn handle(&self) -> &'c Handle<K> {
+    /// The handle, which goes if this is dropped.
+    pub(crate) fn handle(&self) -> &Handle<K> {
         self.handle
     }
 
