@@ -23,6 +23,7 @@ use super::handle::FileType;
 use super::handle::Handle;
 use super::handle::Kept;
 use super::handle::Kind;
+use super::handle::New;
 use super::user::Address;
 use super::user::Plain;
 use crate::object::async_event::AsyncFile;
@@ -603,15 +604,15 @@ impl AsyncEvents {
         })
     }
 
-    /// Registers for the events of a device, once. May sleep.
-    pub(crate) fn register(this: &Handle<AsyncFile>, device: &Device) {
-        let events = this.beside();
+    /// Registers a new file for the events of a device, once. May sleep.
+    pub(crate) fn register(new: &New<'_, AsyncFile>, device: &Device) {
+        let events = new.handle().beside();
         if events.registered.xchg(true, Full) {
             return;
         }
         let c = events.handler.0.get();
-        // SAFETY: The registration ends before the handle's object is gone (`unregister`), which
-        // removal of the device waits for.
+        // SAFETY: The registration ends with the handle's object, which removal of the device waits
+        // for, or with `new` if that is dropped (`unregister`).
         unsafe {
             (*c).device = device.raw();
             (*c).handler = Some(device_event);

@@ -90,7 +90,7 @@ pub(crate) fn of_attribute(call: &Call, id: u32) -> Result<Option<Kept<AsyncFile
 pub(crate) fn start(new: &New<'_, AsyncFile>) -> Result {
     let device = new.device()?;
     events::set_default(new.call().file(), new.handle());
-    AsyncEvents::register(new.handle(), device);
+    AsyncEvents::register(new, device);
     Ok(())
 }
 
