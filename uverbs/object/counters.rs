@@ -37,9 +37,6 @@ impl Kind for Counters {
 
 impl Object for Counters {
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         counters::destroy(object)
     }
 }

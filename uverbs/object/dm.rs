@@ -39,9 +39,6 @@ impl Kind for Dm {
 
 impl Object for Dm {
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         dm::free(object)
     }
 }

@@ -41,9 +41,6 @@ impl Kind for Dmah {
 
 impl Object for Dmah {
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         dmah::free(object)
     }
 }

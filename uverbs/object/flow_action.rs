@@ -35,9 +35,6 @@ impl Kind for FlowAction {
 
 impl Object for FlowAction {
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         flow_action::destroy(object)
     }
 }

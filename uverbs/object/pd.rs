@@ -41,9 +41,6 @@ impl Kind for Pd {
 
 impl Object for Pd {
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         pd::dealloc(object)
     }
 }

@@ -46,9 +46,6 @@ impl Kind for RwqTable {
 
 impl Object for RwqTable {
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         rwq_table::destroy(object)
     }
 }

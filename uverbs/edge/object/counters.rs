@@ -58,8 +58,11 @@ pub(crate) fn create(new: &New<'_, Counters>) -> Result<Owned<Set>> {
 ///
 /// # Errors
 ///
-/// Those of the driver.
+/// `EBUSY`: it is in use; those of the driver.
 pub(crate) fn destroy(set: Dying<'_, Counters>) -> Result<Dead<'_, Counters>> {
+    if set.object().usecnt().is_used() {
+        return Err(EBUSY);
+    }
     let destroy = set.object().device().ops().destroy_counters;
     let destroy = destroy.ok_or_else(unsupported)?;
     // SAFETY: Nobody else uses the counters (`Dying`). Their memory was allocated by `make`.
