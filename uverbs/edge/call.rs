@@ -127,7 +127,8 @@ impl Call {
     ///
     /// `EIO`: it is gone.
     pub(crate) fn device(&self) -> Result<&Device> {
-        self.char_device().device(self).ok_or(EIO)
+        // SAFETY: A call is in a section of its file's device (module).
+        unsafe { self.char_device().device() }.ok_or(EIO)
     }
 
     /// The context of the open file. Any context.
@@ -137,7 +138,7 @@ impl Call {
     /// `EIO`: the device is gone; `EINVAL`: there is no context yet.
     pub(crate) fn ucontext(&self) -> Result<&UContext> {
         self.device()?;
-        // SAFETY: A call is in a section (`InSection`), in which the device was there just now.
+        // SAFETY: A call is in a section (module), in which the device was there just now.
         unsafe { self.file().ucontext() }.ok_or(EINVAL)
     }
 

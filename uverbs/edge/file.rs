@@ -337,7 +337,7 @@ unsafe extern "C" fn mmap(file: *mut bindings::file, vma: *mut bindings::vm_area
     let result = (|| {
         let node = CharDevice::of(file);
         let section = node.enter();
-        let device: &Device = node.device(&section).ok_or(EIO)?;
+        let device: &Device = section.rdma_device().ok_or(EIO)?;
         // SAFETY: The device was there in the section.
         let context = unsafe { file.ucontext() }.ok_or(EINVAL)?;
         let _held = file.hw_destroy_rwsem().try_read().ok_or(EIO)?;
