@@ -44,7 +44,7 @@ rdma::c_struct! {
         /// Request and answer of the command.
         embed core at __bindgen_anon_1.__bindgen_anon_1.ucore: UserCall;
         /// Attributes that were given.
-        cell present at __bindgen_anon_1.__bindgen_anon_1.attr_present: Present, set_present;
+        cell present at __bindgen_anon_1.__bindgen_anon_1.attr_present: Present;
     }
 }
 

@@ -33,6 +33,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::uverbs::Present;
 use rdma::edge::uverbs::UFile;
+use rdma::edge::IntoC;
 use rdma::edge::View;
 
 /// Words of the internal buffer that are on the stack. C's has 32.
@@ -335,7 +336,15 @@ impl Frame<'_> {
 
     /// Sets which attributes were given: a word of their bits. Those that were not kept are not.
     pub(crate) fn set_present(&mut self, bits: u64) {
-        self.call().set_present(Present::of_bits(bits & self.kept));
+        let present = Present::of_bits(bits & self.kept);
+        // SAFETY: The field is part of the call, which only this task uses; the places of these
+        // attributes are initialised (type invariant).
+        unsafe {
+            (*bundle_of(self.c))
+                .__bindgen_anon_1
+                .__bindgen_anon_1
+                .attr_present = present.into_c();
+        }
     }
 
     /// Keeps the bytes of an attribute, and copies those that are not inline if `copy` says so.
