@@ -305,7 +305,7 @@ impl FilesGuard<'_> {
     }
 }
 
-/// The node of a device: what the client owns. [`Node::hide`] and [`Node::end`] remove it.
+/// The node of a device: what the client owns. [`Node::hide`] and [`Hidden::end`] remove it.
 ///
 /// # Invariants
 ///
@@ -431,11 +431,6 @@ impl Node {
         }
     }
 
-    /// The index of the node.
-    pub(crate) fn index(&self) -> u32 {
-        self.index
-    }
-
     /// Netlink information about the node.
     pub(crate) fn nl_info(&self, device: &DeviceRef) -> NlInfo<'_> {
         let ops = device.view().ops();
@@ -444,20 +439,39 @@ impl Node {
         unsafe { NlInfo::of_device(ops.uverbs_abi_ver.into(), self.device_at(), driver) }
     }
 
-    /// Whether the driver supports the removal of its device while files are open
-    /// (`disassociate_ucontext`).
-    pub(crate) fn parts_with_files(&self) -> bool {
-        self.parts
-    }
-
     /// Removes the node: it cannot be opened any more. May sleep; waits for readers of its files
     /// in sysfs.
-    pub(crate) fn hide(&self) {
+    pub(crate) fn hide(self) -> Hidden {
         nodes::remove(self.device.0);
-        // SAFETY: The node was added, and is hidden once, by `remove` of the client.
+        // SAFETY: The node was added (type invariant), and is hidden once: `self` is consumed.
         unsafe {
             bindings::cdev_device_del((&raw const self.cdev).cast_mut().cast(), self.device_at());
         }
+        Hidden(self)
+    }
+}
+
+/// A node that was removed, whose open files are to be.
+pub(crate) struct Hidden(Node);
+
+impl Deref for Hidden {
+    type Target = CharDevice;
+
+    fn deref(&self) -> &CharDevice {
+        &self.0
+    }
+}
+
+impl Hidden {
+    /// The index of the node.
+    pub(crate) fn index(&self) -> u32 {
+        self.0.index
+    }
+
+    /// Whether the driver supports the removal of its device while files are open
+    /// (`disassociate_ucontext`).
+    pub(crate) fn parts_with_files(&self) -> bool {
+        self.0.parts
     }
 
     /// From now on calls find no RDMA device; waits for those that are running. May sleep.
@@ -468,7 +482,7 @@ impl Node {
 
     /// Ends the client's use; waits for all files to be closed if `wait` says so. May sleep.
     pub(crate) fn end(self, wait: bool) {
-        // SAFETY: The use is this value's (type invariant), which is dropped here.
+        // SAFETY: The use is the node's (invariant of `Node`), which is dropped here.
         unsafe { self.put_use() };
         if wait {
             self.completion().wait();

@@ -8,7 +8,7 @@
 
 use super::device;
 use super::device::CharDevice;
-use super::device::Node;
+use super::device::Hidden;
 use super::user::Address;
 use core::ptr::NonNull;
 use kernel::container_of;
@@ -114,14 +114,14 @@ impl<'a> Ending<'a> {
 
     /// The context, for [`drop_context`](Self::drop_context).
     pub(crate) fn context(&self) -> Option<&UContext> {
-        // SAFETY: The lock is held (type invariant), and `drop_context` takes `&mut self`.
+        // SAFETY: The lock is held (type invariant), and `drop_context` takes `self`.
         unsafe { self.0.ucontext() }
     }
 
-    /// Frees the context, whose objects are gone. `device` is its device.
-    pub(crate) fn drop_context(&mut self, why: End) {
+    /// Frees the context, whose objects are gone. Warns if there are some: then the context stays.
+    pub(crate) fn drop_context(self, why: End) {
         let context = self.0.ucontext_at();
-        if context.is_null() {
+        if context.is_null() || kernel::warn_on!(self.has_objects()) {
             return;
         }
         // SAFETY: Nobody uses the context any more: no call runs, or the lock keeps it from making
@@ -202,7 +202,7 @@ impl Drop for FileRef {
 }
 
 /// Calls `act` for each open file of a node that is removed, which leaves the list. May sleep.
-pub(crate) fn each_removed(node: &Node, mut act: impl FnMut(&UFile)) {
+pub(crate) fn each_removed(node: &Hidden, mut act: impl FnMut(&UFile)) {
     loop {
         let file = {
             let mut files = node.files();
