@@ -149,6 +149,12 @@ impl Call {
         unsafe { Option::from_c((*self.raw()).__bindgen_anon_1.__bindgen_anon_1.context) }
     }
 
+    /// Whether the context of the call is not that of the open file, but being made.
+    pub(super) fn has_other_context(&self) -> bool {
+        let context = self.context().map_or(ptr::null_mut(), UContext::raw);
+        !context.is_null() && context != self.file().ucontext_at()
+    }
+
     /// Sets the context of the call, or none, before there is an object.
     pub(super) fn set_context(&self, context: *mut bindings::ib_ucontext) {
         // SAFETY: As in `context`: one task has the structure.

@@ -270,9 +270,17 @@ impl<'c, K: Kind> New<'c, K> {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: the device has no such type, or there is no context; `EIO`: the device is gone, or
-    /// the file is being closed; `ENOMEM`; `EAGAIN` (cgroup); `EMFILE`.
+    /// `EINVAL`: the device has no such type, or there is no context but one that is being made;
+    /// `EIO`: the device is gone, or the file is being closed; `ENOMEM`; `EAGAIN` (cgroup); `EMFILE`.
     pub(crate) fn begin(call: &'c Call) -> Result<Self> {
+        if call.has_other_context() {
+            return Err(EINVAL);
+        }
+        Self::begin_in_any(call)
+    }
+
+    /// As [`begin`](Self::begin), also if the call's context may go before the call.
+    pub(super) fn begin_in_any(call: &'c Call) -> Result<Self> {
         let kind = call.char_device().object(K::ID).ok_or(EINVAL)?;
         // SAFETY: The description stays as long as the open file; the call is running.
         let uobject =
