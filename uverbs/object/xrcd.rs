@@ -17,7 +17,6 @@ use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
 use crate::edge::object::xrcd;
-use crate::edge::object::xrcd::Domain;
 use crate::edge::object::xrcd::Inode;
 use crate::proto::spec::Access;
 use crate::table::nothing;
@@ -26,7 +25,6 @@ use crate::table::Def;
 use crate::table::Method;
 use crate::table::Tree;
 use crate::table::Write;
-use crate::xrcd::Table;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
@@ -76,13 +74,7 @@ impl Object for Xrcd {
         if object.handle().beside().any() {
             return Err(EBUSY);
         }
-        let device = object.call().char_device();
-        // The entry goes after the lock.
-        let (dead, _entry) = {
-            let mut table = device.xrcds.lock();
-            xrcd::close(object, &mut table)?
-        };
-        Ok(dead)
+        xrcd::close(object)
     }
 }
 
@@ -126,30 +118,12 @@ fn open(call: &Call) -> Result {
     let handle = match request.fd {
         NO_FILE => {
             let new = New::<Xrcd>::begin(call)?;
-            let made = xrcd::alloc(&new, None)?;
+            let made = xrcd::alloc(&new)?;
             new.made(made)
         }
-        fd => open_shared(call, Inode::of_file(fd)?, request.oflags)?,
+        fd => xrcd::open(call, Inode::of_file(fd)?, request.oflags)?,
     };
     call.respond(|answer: &mut ib_uverbs_open_xrcd_resp| answer.xrcd_handle = handle.number())
-}
-
-/// Opens the domain of a file, or makes it.
-fn open_shared(call: &Call, inode: Inode, flags: u32) -> Result<&handle::Handle<Xrcd>> {
-    let mut table = call.char_device().xrcds.lock();
-    match table.find(&inode) {
-        None if flags & bindings::O_CREAT == 0 => return Err(EAGAIN),
-        Some(_) if flags & bindings::O_EXCL != 0 => return Err(EINVAL),
-        _ => {}
-    }
-    let new = New::<Xrcd>::begin(call)?;
-    if let Some(domain) = table.find(&inode) {
-        return Ok(domain.share(new));
-    }
-    let reserved = Table::reserve()?;
-    let made = xrcd::alloc(&new, Some(&inode))?;
-    table.insert(reserved, inode, Domain::first(&made));
-    Ok(new.made(made))
 }
 
 fn close(call: &Call) -> Result {
