@@ -118,6 +118,6 @@ fn read(call: &Call) -> Result {
     // OVERFLOW: The size of a counter is not zero.
     let room = call.len(BUFFER)? / size_of::<u64>();
     let mut values = KVVec::from_elem(0_u64, room, GFP_KERNEL)?;
-    let count = read.call(set, call, flags, &mut values)?;
+    let count = read.call(call, flags, &mut values)?;
     call.output_slice(BUFFER, values.get(..count).ok_or(EINVAL)?)
 }

@@ -299,10 +299,10 @@ fn query_context(call: &Call) -> Result {
     use bindings::uverbs_attrs_query_context_attr_ids_UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS as VECTORS;
 
     let context = call.ucontext()?;
-    let query = QueryContext::of(context.dev())?;
+    let query = QueryContext::of(context)?;
     call.output_if(VECTORS, &call.char_device().completion_vectors())?;
     call.output_if(SUPPORT, &OPTIONAL_MR_ACCESS)?;
-    query.call(context, call)
+    query.call(call)
 }
 
 /// The attributes of a device, for programs.
@@ -491,8 +491,7 @@ fn query_port_speed(call: &Call) -> Result {
 
     let device = call.ucontext()?.dev();
     let query = QuerySpeed::of(device)?;
-    let port = Port::of(device, call.constant(PORT)?)?;
-    call.output(ANSWER, &port.speed(query)?)
+    call.output(ANSWER, &query.call(call.constant(PORT)?)?)
 }
 
 /// The numbers of the handles of a type.
