@@ -20,6 +20,7 @@ use crate::edge::handle::Found;
 use crate::edge::handle::HandleRef;
 use crate::edge::handle::Released;
 use crate::edge::handle::ReleasedFile;
+use crate::edge::handle::Sole;
 use crate::edge::handle::Wanted;
 use crate::edge::with_call;
 use crate::edge::Call;
@@ -38,22 +39,17 @@ use rdma::edge::Passed;
 /// # Errors
 ///
 /// Those of the type; `EIO` if the type is gone.
-pub(crate) fn object(handle: &Uobject, reason: Reason, call: &Call) -> Result {
-    let kind = handle.uapi_object();
-    match classes::class(kind).ok_or(EINVAL)? {
+pub(crate) fn object(handle: &impl Sole, reason: Reason, call: &Call) -> Result {
+    match classes::class(handle.uapi_object()).ok_or(EINVAL)? {
         Class::Numbered => {
-            let kind = classes::numbered(kind).ok_or(EIO)?;
-            classes::destroy_numbered(kind, handle, reason, call)?;
+            classes::destroy_numbered(handle, reason, call)?;
             if reason != Reason::ABORT {
                 charge::uncharge(handle);
             }
+            Ok(())
         }
-        Class::File => {
-            let kind = classes::file_type(kind).ok_or(EIO)?;
-            classes::destroy_file(kind, handle, reason);
-        }
+        Class::File => classes::destroy_file(handle, reason),
     }
-    Ok(())
 }
 
 /// Destroys the object of a handle that was committed, if it still has one. The handle leaves the
@@ -69,7 +65,7 @@ fn destroy(locked: Exclusive<'_>, reason: Reason, call: &Call) -> Result {
     file.hw_destroy_rwsem().assert_held();
     handle.assert_locked(Access::Write);
     if !handle.object().is_null() {
-        if let Err(error) = object(handle, reason, call) {
+        if let Err(error) = object(&locked, reason, call) {
             locked.unlock();
             return Err(error);
         }
@@ -164,7 +160,9 @@ fn all(cleaned: Cleaned<'_>, reason: Reason) -> Result {
         while let Some(handle) = next.take() {
             next = file::after(file, &handle);
             call.set_context_of(&handle);
-            let locked = Exclusive::of_all(&handle, &cleaned);
+            let Some(locked) = Exclusive::of_all(&handle, &cleaned) else {
+                continue;
+            };
             if forget {
                 locked.clear_object();
             }
