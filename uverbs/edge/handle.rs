@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`Handle`] | memory that stays; what a type has beside its object |
 //! | [`New`] | begun: it has a number that nobody else can use yet. Dropped: aborted |
+//! | [`Made`] | its object was made: the end of the call commits or destroys it |
 //! | [`Shared`], [`Exclusive`] | looked up and locked, until dropped |
 //! | [`Used`] | the same as [`Shared`], in a quick call |
 //! | [`Destroyed`] | its object was destroyed; only what is beside it is left |
@@ -368,6 +369,37 @@ impl<'c, K: Object> New<'c, K> {
         unsafe { (**self.handle).set_object(object.into_raw().as_ptr().cast()) };
         self.ready()
     }
+
+    /// As [`made`](Self::made), if the caller needs the object.
+    pub(super) fn made_with(self, object: Owned<K::Of>) -> Made<'c, K> {
+        // INVARIANT: The object was just given to the handle.
+        Made(self.made(object))
+    }
+}
+
+/// A handle whose object was made in this call, which has it: the object is destroyed if the call
+/// fails.
+///
+/// # Invariants
+///
+/// The handle has an object, and nobody else can find it before the end of `'c`, at which the call
+/// ends.
+pub(crate) struct Made<'c, K: Object>(&'c Handle<K>);
+
+impl<'c, K: Object> Made<'c, K> {
+    /// The handle.
+    pub(crate) fn handle(&self) -> &'c Handle<K> {
+        self.0
+    }
+}
+
+impl<K: Object> Deref for Made<'_, K> {
+    type Target = K::Of;
+
+    fn deref(&self) -> &K::Of {
+        // SAFETY: There is an object, which nobody can destroy yet: type invariant.
+        unsafe { K::Of::view(self.0.object_at()) }
+    }
 }
 
 impl<K: Kind> Drop for New<'_, K> {
@@ -521,7 +553,7 @@ impl<'c, K: Kind> Exclusive<'c, K> {
     }
 
     /// Gives the number of this handle to a new one that was made, and destroys this one's object.
-    pub(crate) fn replace(self, new: New<'c, K>, object: Owned<K::Of>)
+    pub(super) fn replace(self, new: New<'c, K>, object: Owned<K::Of>)
     where
         K: Object,
     {

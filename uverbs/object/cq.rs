@@ -230,10 +230,10 @@ fn create(mut new: New<'_, Cq>, arguments: Arguments) -> Result<(&Handle<Cq>, u3
         beside.completions.attach(channel);
     }
     beside.events.attach(arguments.events);
-    let made = cq::create(&new, &arguments.wanted)?;
+    let made = cq::create(new, &arguments.wanted)?;
     // CAST: Drivers set a size that is not negative.
     let size = made.cqe() as u32;
-    Ok((new.made(made), size))
+    Ok((made.handle(), size))
 }
 
 /// Makes a queue for a command.

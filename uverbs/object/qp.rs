@@ -287,8 +287,7 @@ struct Made {
 /// Makes a queue pair, for both ways to ask for one. May sleep.
 fn create(mut new: New<'_, Qp>, request: Request<'_>) -> Result<Made> {
     new.set_user_handle(request.user_handle);
-    let beside = new.handle().beside();
-    beside.events.attach(request.events);
+    new.handle().beside().events.attach(request.events);
     let asked = Asked {
         kind: request.of.0,
         cap: request.cap,
@@ -296,15 +295,15 @@ fn create(mut new: New<'_, Qp>, request: Request<'_>) -> Result<Made> {
         source_qpn: request.source.map(|SourceQpn(number)| number),
         signals_all: request.signals_all,
     };
-    let (made, cap) = qp::create(&new, &request.parts, &asked)?;
+    let (made, cap) = qp::create(new, &request.parts, &asked)?;
+    let beside = made.handle().beside();
     if let Some(domain) = request.domain {
         beside.domain.attach(domain);
     }
     let number = made.qp_num();
     beside.number.store(number, Relaxed);
-    let handle = new.made(made).number();
     Ok(Made {
-        handle,
+        handle: made.handle().number(),
         number,
         cap,
     })
@@ -555,13 +554,14 @@ fn open(call: &Call) -> Result {
     let mut new = New::<Qp>::begin(call)?;
     let domain = Shared::<Xrcd>::get(call, request.pd_handle).map_err(|_| EINVAL)?;
     new.set_user_handle(request.user_handle);
-    let beside = new.handle().beside();
-    beside.events.attach(events::default_file(call));
-    let opened = qp::open(&new, &domain, (request.qpn, request.qp_type.into()))?;
+    let events = events::default_file(call);
+    new.handle().beside().events.attach(events);
+    let opened = qp::open(new, &domain, (request.qpn, request.qp_type.into()))?;
+    let beside = opened.handle().beside();
     beside.domain.attach(domain.handle());
     let number = opened.qp_num();
     beside.number.store(number, Relaxed);
-    let handle = new.made(opened).number();
+    let handle = opened.handle().number();
     call.respond(|answer: &mut ib_uverbs_create_qp_resp| {
         answer.qpn = number;
         answer.qp_handle = handle;

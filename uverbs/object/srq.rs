@@ -224,18 +224,18 @@ struct Facts {
 fn create<'c>(mut new: New<'c, Srq>, arguments: Arguments<'_>) -> Result<(&'c Handle<Srq>, Facts)> {
     new.set_user_handle(arguments.user_handle);
     // The driver may raise events before it returns.
-    let beside = new.handle().beside();
-    beside.events.attach(arguments.events);
-    let made = srq::create(&new, arguments.pd, &arguments.wanted)?;
+    new.handle().beside().events.attach(arguments.events);
+    let made = srq::create(new, arguments.pd, &arguments.wanted)?;
+    let handle = made.srq.handle();
     if let Some(domain) = arguments.domain {
-        beside.domain.attach(domain);
+        handle.beside().domain.attach(domain);
     }
     let facts = Facts {
         max_wr: made.max_wr,
         max_sge: made.max_sge,
         number: made.number,
     };
-    Ok((new.made(made.srq), facts))
+    Ok((handle, facts))
 }
 
 /// Makes a queue for a command.

@@ -177,13 +177,13 @@ fn create<'c>(mut new: New<'c, Wq>, arguments: Arguments<'_>) -> Result<(&'c Han
     new.set_user_handle(arguments.user_handle);
     // The driver may raise events before it returns.
     new.handle().beside().events.attach(arguments.events);
-    let made = wq::create(&new, arguments.pd, &arguments.wanted)?;
+    let made = wq::create(new, arguments.pd, &arguments.wanted)?;
     let facts = Facts {
         max_wr: made.max_wr,
         max_sge: made.max_sge,
         number: made.wq.wq_num(),
     };
-    Ok((new.made(made.wq), facts))
+    Ok((made.wq.handle(), facts))
 }
 
 /// The type of all queues.

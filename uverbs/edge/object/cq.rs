@@ -10,6 +10,7 @@ use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Handle;
 use crate::edge::handle::Kept;
+use crate::edge::handle::Made;
 use crate::edge::handle::New;
 use crate::edge::object::device::Port;
 use crate::edge::unsupported;
@@ -21,7 +22,6 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::edge::device::Device;
-use rdma::edge::object::Owned;
 use rdma::edge::verbs;
 use rdma::edge::FromC;
 use rdma::edge::View;
@@ -47,7 +47,7 @@ pub(crate) fn can_create(device: &Device) -> bool {
 /// # Errors
 ///
 /// `EOPNOTSUPP`: the driver has no method for it; `ENOMEM`; those of the driver.
-pub(crate) fn create(new: &New<'_, Cq>, wanted: &Wanted) -> Result<Owned<verbs::Cq>> {
+pub(crate) fn create<'c>(new: New<'c, Cq>, wanted: &Wanted) -> Result<Made<'c, Cq>> {
     let device = new.device()?;
     let ops = device.ops();
     let attr = bindings::ib_cq_init_attr {
@@ -62,7 +62,7 @@ pub(crate) fn create(new: &New<'_, Cq>, wanted: &Wanted) -> Result<Owned<verbs::
     let handle = new.handle().raw();
     // SAFETY: The size is that of the driver's queues; the handle outlives the queue, and is what
     // its handlers expect.
-    unsafe {
+    let cq = unsafe {
         make(
             device,
             ops.size_ib_cq,
@@ -75,8 +75,9 @@ pub(crate) fn create(new: &New<'_, Cq>, wanted: &Wanted) -> Result<Owned<verbs::
                 (*cq).cq_context = handle.cast();
             },
             |cq| method(cq, &raw const attr, new.call().raw()),
-        )
-    }
+        )?
+    };
+    Ok(new.made_with(cq))
 }
 
 /// Destroys a queue. May sleep.

@@ -7,6 +7,7 @@ use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Handle;
 use crate::edge::handle::Kept;
+use crate::edge::handle::Made;
 use crate::edge::handle::New;
 use crate::object::mcast::Group;
 use crate::object::qp::Qp;
@@ -73,11 +74,11 @@ fn c<V: View>(view: Option<&V>) -> *mut V::C {
 /// # Errors
 ///
 /// `EINVAL`: the type does not fit the parts; `ENOMEM`; those of the driver.
-pub(crate) fn create(
-    new: &New<'_, Qp>,
+pub(crate) fn create<'c>(
+    new: New<'c, Qp>,
     parts: &Parts<'_>,
     asked: &Asked,
-) -> Result<(Owned<verbs::Qp>, bindings::ib_uverbs_qp_cap)> {
+) -> Result<(Made<'c, Qp>, bindings::ib_uverbs_qp_cap)> {
     let device = new.device()?;
     let handle = new.handle().raw();
     let source = match asked.source_qpn {
@@ -133,7 +134,7 @@ pub(crate) fn create(
         max_recv_sge: attr.cap.max_recv_sge,
         max_inline_data: attr.cap.max_inline_data,
     };
-    Ok((qp, cap))
+    Ok((new.made_with(qp), cap))
 }
 
 /// Whether a queue pair, of which only the address is known, is that of a handle.
@@ -167,11 +168,11 @@ pub(super) fn handle_of(file: &UFile, qp: *const bindings::ib_qp) -> Option<Kept
 /// # Errors
 ///
 /// `EINVAL`: there is none, or the type is not that of a target; `ENOMEM`.
-pub(crate) fn open(
-    new: &New<'_, Qp>,
+pub(crate) fn open<'c>(
+    new: New<'c, Qp>,
     xrcd: &verbs::Xrcd,
     (qpn, kind): (u32, u32),
-) -> Result<Owned<verbs::Qp>> {
+) -> Result<Made<'c, Qp>> {
     let handle = new.handle().raw();
     let mut attr = bindings::ib_qp_open_attr {
         event_handler: Some(event),
@@ -180,11 +181,12 @@ pub(crate) fn open(
         qp_type: kind,
     };
     // SAFETY: The domain is borrowed; the handle outlives the queue pair, which nobody else has.
-    unsafe {
+    let qp = unsafe {
         let qp = from_err_ptr(bindings::ib_open_qp(xrcd.raw(), &mut attr))?;
         (*qp).uobject = handle.cast();
-        Ok(Owned::new(NonNull::new(qp).ok_or(EINVAL)?))
-    }
+        Owned::new(NonNull::new(qp).ok_or(EINVAL)?)
+    };
+    Ok(new.made_with(qp))
 }
 
 /// Destroys a queue pair, or closes an opened one. May sleep.
