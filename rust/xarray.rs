@@ -105,6 +105,21 @@ impl<V: View> XArray<V> {
     }
 }
 
+impl<V: RcuFreed> XArray<V> {
+    /// Returns the object with the lowest number from `from` on, and that number. The object may be
+    /// taken out meanwhile. Any context.
+    pub fn find<'a>(&'a self, from: u32, _reader: &'a rcu::Guard) -> Option<(u32, &'a V)> {
+        let mut at = index(from);
+        let last = index(u32::MAX);
+        // SAFETY: The array is initialised; the function is an RCU reader.
+        let found = unsafe { bindings::xa_find(self.raw(), &mut at, last, bindings::XA_PRESENT) };
+        let found = NonNull::new(found)?;
+        // SAFETY: As in `load`: an entry was a `V`, whose memory stays until the end of the section.
+        let object = unsafe { V::view(found.as_ptr().cast()) };
+        Some((u32::try_from(at).ok()?, object))
+    }
+}
+
 /// An array whose lock is held by this thread.
 ///
 /// # Invariants

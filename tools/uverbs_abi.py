@@ -234,9 +234,8 @@ class Rust:
 def rust():
     table, ids = Table(), {}
     texts = [path.read_text() for path in sorted((TOP / "uverbs/object").glob("*.rs"))]
-    for text in texts:
-        ids |= {f"{kind}::ID": name for kind, name in re.findall(
-            r"impl Kind for (\w+) \{\s+const ID: u32 = bindings::(\w+);", text)}
+    ids |= {f"{kind}::ID": name for kind, name in re.findall(
+        r"object::\w+::(\w+) = (\w+)", (TOP / "uverbs/edge/kinds.rs").read_text())}
     tables = [text for text in texts if "TABLE: &[Def]" in text]
     if len(tables) != len(re.findall(r"object::\w+::TABLE", (TOP / "uverbs/table.rs").read_text())):
         raise SyntaxError("uverbs/table.rs has not the tables of all objects")

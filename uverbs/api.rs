@@ -377,6 +377,9 @@ fn add_core(tree: &mut Sorted, device: &Device, list: &[Def]) -> core::result::R
         match def {
             Def::Object(id) => at.object(tree, number(*id)?)?,
             Def::Tree(object) => {
+                if object.of.is_some_and(|of| !of.has_id(object.id)) {
+                    return Err(Refusal::Invalid);
+                }
                 at.typed_object(tree, number(object.id)?, object.of, true)?;
                 for method in object.methods {
                     let key = at.method(

@@ -10,6 +10,7 @@
 //! | `call` | a call of a program: request, answer, attributes |
 //! | `frame` | the memory of an ioctl call, from its first attribute to its end |
 //! | `handle` | handles of objects: types, lookup, creation, destruction |
+//! | `kinds` | the numbers of the types of handles, and their objects |
 //! | `definitions` | what drivers define |
 //! | `events` | files from which programs read events |
 //! | `marshall` | unions of structures that are copied for programs |
@@ -29,6 +30,7 @@ pub(crate) mod events;
 pub(crate) mod file;
 pub(crate) mod frame;
 pub(crate) mod handle;
+mod kinds;
 pub(crate) mod marshall;
 pub(crate) mod mmap;
 pub(crate) mod nodes;

@@ -46,13 +46,13 @@ pub(crate) fn ioctl(file: &UFile, cmd: u32, from: Address) -> Result {
 fn any(file: &UFile, header: &Header, from: Address) -> Result {
     header.check(PAGE_SIZE).map_err(errno)?;
     let node = CharDevice::of(file);
-    let _section = node.enter();
+    let section = node.enter();
     if header.driver != node.api().driver() {
         return Err(EINVAL);
     }
     let method = node.api().method(header.object, header.method);
     let method = method.ok_or_else(rdma::errno::eprotonosupport)?;
-    frame::run(method, file, from.after(HEADER), |frame| {
+    frame::run(&section, method, file, from.after(HEADER), |frame| {
         call(frame, method, header.attributes)
     })
 }

@@ -128,7 +128,7 @@ impl Client for Nodes {
     }
 
     fn remove(&self, node: Node) {
-        node.hide();
+        let node = node.hide();
         self.indices.give_back(node.index());
         let parts = node.parts_with_files();
         if parts {

@@ -62,7 +62,7 @@ fn any(file: &UFile, from: Address, count: usize) -> Result {
     }
     .map_err(errno)?;
 
-    let _section = node.enter();
+    let section = node.enter();
     let input = |span: Span| match span.len {
         0 => (Address::NULL, 0),
         len => (from.after(span.at), len),
@@ -78,6 +78,7 @@ fn any(file: &UFile, from: Address, count: usize) -> Result {
         len => (answer.after(span.at), len),
     };
     run_command(
+        &section,
         file,
         (core_in, output(layout.core_out)),
         (driver_in, output(layout.driver_out)),

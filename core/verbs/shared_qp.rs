@@ -78,9 +78,8 @@ fn open(real: Shared<'_>, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owne
 ///
 /// `EINVAL` for a real queue pair.
 fn close(handle: Owned<Qp>) -> Result {
-    let (handle, used) = Unlisted::of(handle)?;
+    let handle = Unlisted::of(handle)?;
     security::close(handle.real(), &handle);
-    drop(used);
     handle.free();
     Ok(())
 }

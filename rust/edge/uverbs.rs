@@ -11,7 +11,6 @@
 
 use crate::bindings;
 use crate::edge::device::Device;
-use crate::edge::object::UseCount;
 use crate::edge::FromC;
 use crate::edge::In;
 use crate::edge::IntoC;
@@ -111,7 +110,7 @@ crate::c_struct! {
         /// The object behind the handle, of the handle's type.
         racy object: *mut c_void;
         /// The number by which the user names it.
-        racy id: i32, set_id;
+        racy id: i32;
         /// The description of the handle's type. Written when the handle is allocated; it stays
         /// while the open file exists.
         const api_object at uapi_object: In<'_, ApiObject>;
@@ -120,7 +119,7 @@ crate::c_struct! {
         /// -1 if the handle is locked exclusively, else the number of shared users.
         racy usecnt at usecnt.counter: i32;
         /// The same, for atomic changes.
-        embed users at usecnt: UseCount;
+        embed users at usecnt: LockCount;
         /// What the cgroup was charged.
         embed cg_obj: CgroupObject;
     }
@@ -131,13 +130,19 @@ crate::c_struct! {
 // reference only if there is one left.
 unsafe impl RcuFreed for Uobject {}
 
+crate::c_struct! {
+    /// The lock of a handle (`usecnt`), which only the handle's functions change.
+    pub struct LockCount: bindings::atomic_t;
+    fields {}
+}
+
 crate::import! {
     in crate::bindings;
 
-    fn fetch_add_unless(count: &UseCount, add: i32, unless: i32) -> i32 = atomic_fetch_add_unless;
-    fn cmpxchg(count: &UseCount, old: i32, new: i32) -> i32 = atomic_cmpxchg;
-    fn dec_release(count: &UseCount) -> i32 = atomic_dec_return_release;
-    fn set_release(count: &UseCount, value: i32) = atomic_set_release;
+    fn fetch_add_unless(count: &LockCount, add: i32, unless: i32) -> i32 = atomic_fetch_add_unless;
+    fn cmpxchg(count: &LockCount, old: i32, new: i32) -> i32 = atomic_cmpxchg;
+    fn dec_release(count: &LockCount) -> i32 = atomic_dec_return_release;
+    fn set_release(count: &LockCount, value: i32) = atomic_set_release;
 }
 
 /// Value of `usecnt` while somebody has the handle exclusively.
@@ -229,10 +234,25 @@ impl Uobject {
     }
 
     /// Forgets the object behind the handle.
+    ///
+    /// # Safety
+    ///
+    /// The handle is locked exclusively, and nobody uses the object through it.
     #[inline]
-    pub fn clear_object(&self) {
-        // SAFETY: There is no object.
+    pub unsafe fn clear_object(&self) {
+        // SAFETY: There is no object from now on, and nobody misses it (contract of this function).
         unsafe { self.set_object(null_mut()) };
+    }
+
+    /// Sets the number by which the user names the handle.
+    ///
+    /// # Safety
+    ///
+    /// The number is reserved for the handle, or for another one that gets this handle's number.
+    #[inline]
+    pub unsafe fn set_id(&self, id: i32) {
+        // SAFETY: An aligned word of a live handle, which is accessed as a whole.
+        unsafe { Atomic::from_ptr(&raw mut (*self.raw()).id) }.store(id, Relaxed);
     }
 
     /// Warns, in kernels with lockdep, unless the handle is locked.

@@ -23,6 +23,7 @@ use super::SoleOwner;
 use super::View;
 use crate::accounted;
 use crate::bindings;
+use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::error::to_result;
@@ -82,12 +83,12 @@ impl Shared<'_> {
 ///
 /// The list of its handles is initialised.
 #[must_use = "a queue pair that is dropped is leaked"]
-pub struct NewTarget(Owned<Qp>);
+pub struct NewTarget<'a>(Owned<Qp>, PhantomData<&'a Xrcd>);
 
-impl NewTarget {
+impl<'a> NewTarget<'a> {
     /// Prepares a new queue pair of the domain. `handler` is called with the queue pair as its
     /// context.
-    pub fn new(mut qp: Owned<Qp>, xrcd: &Xrcd, handler: Handler) -> Self {
+    pub fn new(mut qp: Owned<Qp>, xrcd: &'a Xrcd, handler: Handler) -> Self {
         let c = qp.sole();
         // SAFETY: Only its driver uses the queue pair (`Owned`), and reads these fields only while
         // it creates it. `handler` takes a shared queue pair as its context (`Handler`).
@@ -102,7 +103,7 @@ impl NewTarget {
             bindings::INIT_LIST_HEAD(&raw mut (*c).open_list);
         }
         // INVARIANT: Just initialised.
-        Self(qp)
+        Self(qp, PhantomData)
     }
 
     /// Returns the queue pair, to be opened.
@@ -285,25 +286,30 @@ impl Drop for Handles<'_> {
 ///
 /// # Invariants
 ///
-/// [`new`](Self::new) allocated it. Its queue pair is shared.
+/// [`new`](Self::new) allocated `handle`. Its queue pair is shared, and exists: it is borrowed for
+/// `'a`, or `used` is a use of it.
 #[must_use = "a handle that is dropped is leaked"]
-pub struct Unlisted(Owned<Qp>);
+pub struct Unlisted<'a> {
+    handle: Owned<Qp>,
+    used: Option<Use>,
+    _real: PhantomData<&'a Qp>,
+}
 
-impl Deref for Unlisted {
+impl Deref for Unlisted<'_> {
     type Target = Qp;
 
     fn deref(&self) -> &Qp {
-        &self.0
+        &self.handle
     }
 }
 
-impl Unlisted {
+impl<'a> Unlisted<'a> {
     /// Allocates a handle to a queue pair. Fields that `init` does not set are zero. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(real: Shared<'_>, init: QpInit<'_>) -> Result<Self> {
+    pub fn new(real: Shared<'a>, init: QpInit<'_>) -> Result<Self> {
         let handle = KBox::into_raw(KBox::new(bindings::ib_qp::default(), accounted::GFP)?);
         // SAFETY: The memory is newly allocated and has no other user.
         // INVARIANT: The handle is in no list.
@@ -311,16 +317,20 @@ impl Unlisted {
             init.fill(handle);
             (*handle).real_qp = real.raw();
             (*handle).qp_num = real.qp_num();
-            Ok(Self(Owned::from_c(handle)))
+            Ok(Self {
+                handle: Owned::from_c(handle),
+                used: None,
+                _real: PhantomData,
+            })
         }
     }
 
-    /// Takes a handle out of the list. Also returns the use of the queue pair that it held.
+    /// Takes a handle out of the list. The result has the use of the queue pair that it held.
     ///
     /// # Errors
     ///
     /// `EINVAL` for a queue pair that is not a handle.
-    pub fn of(handle: Owned<Qp>) -> Result<(Self, Use)> {
+    pub fn of(handle: Owned<Qp>) -> Result<Self> {
         if !handle.is_handle() {
             return Err(EINVAL);
         }
@@ -334,29 +344,37 @@ impl Unlisted {
         };
         drop(handles);
         // INVARIANT: Just removed.
-        Ok((Self(handle), used))
+        Ok(Self {
+            handle,
+            used: Some(used),
+            _real: PhantomData,
+        })
     }
 
     /// Adds the handle to the list. From now on it keeps its queue pair in use.
     pub fn list(self) -> Owned<Qp> {
         // INVARIANT: The queue pair of a handle is shared (type invariant).
-        let handles = Handles::lock(Shared(self.0.real()));
-        handles.real.usecnt().count().keep();
+        let handles = Handles::lock(Shared(self.handle.real()));
+        match self.used {
+            Some(used) => used.keep(),
+            None => handles.real.usecnt().count().keep(),
+        }
         // SAFETY: The handle is in no list (type invariant); the lock is held.
         unsafe {
             bindings::rdma_helper_qp_list_add(
-                &raw mut (*self.0.raw()).open_list,
+                &raw mut (*self.handle.raw()).open_list,
                 &raw mut (*handles.real.raw()).open_list,
             );
         }
         drop(handles);
-        self.0
+        self.handle
     }
 
-    /// Frees the handle.
+    /// Frees the handle, and removes its use of the queue pair, if any.
     pub fn free(self) {
+        drop(self.used);
         // SAFETY: `new` allocated it in a `KBox` (type invariant); nobody else uses it (`Owned`).
-        drop(unsafe { KBox::from_raw(self.0.ok()) });
+        drop(unsafe { KBox::from_raw(self.handle.ok()) });
     }
 }
 

@@ -44,7 +44,7 @@ rdma::c_struct! {
         /// Request and answer of the command.
         embed core at __bindgen_anon_1.__bindgen_anon_1.ucore: UserCall;
         /// Attributes that were given.
-        cell present at __bindgen_anon_1.__bindgen_anon_1.attr_present: Present, set_present;
+        cell present at __bindgen_anon_1.__bindgen_anon_1.attr_present: Present;
     }
 }
 
@@ -127,7 +127,8 @@ impl Call {
     ///
     /// `EIO`: it is gone.
     pub(crate) fn device(&self) -> Result<&Device> {
-        self.char_device().device(self).ok_or(EIO)
+        // SAFETY: A call is in a section of its file's device (module).
+        unsafe { self.char_device().device() }.ok_or(EIO)
     }
 
     /// The context of the open file. Any context.
@@ -137,7 +138,7 @@ impl Call {
     /// `EIO`: the device is gone; `EINVAL`: there is no context yet.
     pub(crate) fn ucontext(&self) -> Result<&UContext> {
         self.device()?;
-        // SAFETY: A call is in a section (`InSection`), in which the device was there just now.
+        // SAFETY: A call is in a section (module), in which the device was there just now.
         unsafe { self.file().ucontext() }.ok_or(EINVAL)
     }
 
@@ -146,6 +147,12 @@ impl Call {
     pub(crate) fn context(&self) -> Option<&UContext> {
         // SAFETY: One task has the structure (`OfCall`). A context stays during a call.
         unsafe { Option::from_c((*self.raw()).__bindgen_anon_1.__bindgen_anon_1.context) }
+    }
+
+    /// Whether the context of the call is not that of the open file, but being made.
+    pub(super) fn has_other_context(&self) -> bool {
+        let context = self.context().map_or(ptr::null_mut(), UContext::raw);
+        !context.is_null() && context != self.file().ucontext_at()
     }
 
     /// Sets the context of the call, or none, before there is an object.

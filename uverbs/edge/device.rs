@@ -20,7 +20,6 @@ mod quick;
 
 pub(crate) use self::quick::Quick;
 
-use super::call::Call;
 use super::file::Opened;
 use super::handle::Type;
 use super::nodes;
@@ -144,9 +143,14 @@ impl CharDevice {
         unsafe { (*self.raw()).num_comp_vectors }
     }
 
-    /// The RDMA device, unless it is gone. It stays until the end of the section that `_in` is in.
-    pub(crate) fn device<'a>(&self, _in: &'a impl InSection) -> Option<&'a Device> {
-        // SAFETY: The caller is in a section of the domain, at whose end the device may go.
+    /// The RDMA device, unless it is gone.
+    ///
+    /// # Safety
+    ///
+    /// The result is used in a section of this device's `disassociate_srcu` only, in which the caller
+    /// is.
+    pub(super) unsafe fn device(&self) -> Option<&Device> {
+        // SAFETY: This function's contract: the device may go at the end of the section.
         unsafe {
             let device = bindings::rdma_helper_uverbs_ibdev(self.raw().cast());
             device.cast::<Device>().as_ref()
@@ -218,17 +222,6 @@ impl Drop for Reference {
     }
 }
 
-/// Something that exists only in a section of `disassociate_srcu`.
-///
-/// # Safety
-///
-/// References to it do not outlive the section.
-pub(crate) unsafe trait InSection {}
-// SAFETY: `ib_uverbs` handles each call in a section.
-unsafe impl InSection for Call {}
-// SAFETY: Its lifetime is that of the section.
-unsafe impl InSection for Associated<'_> {}
-
 /// A section in which the RDMA device does not go.
 ///
 /// # Invariants
@@ -237,6 +230,19 @@ unsafe impl InSection for Associated<'_> {}
 pub(crate) struct Associated<'a> {
     device: &'a CharDevice,
     key: c_int,
+}
+
+impl Associated<'_> {
+    /// The RDMA device, unless it is gone. It stays until the end of the section.
+    pub(crate) fn rdma_device(&self) -> Option<&Device> {
+        // SAFETY: The section, which `self` is, is of this device: type invariant.
+        unsafe { self.device.device() }
+    }
+
+    /// Whether the section is of the device of an open file.
+    pub(super) fn is_of(&self, file: &UFile) -> bool {
+        ptr::eq(self.device, CharDevice::of(file))
+    }
 }
 
 impl Drop for Associated<'_> {
@@ -299,7 +305,7 @@ impl FilesGuard<'_> {
     }
 }
 
-/// The node of a device: what the client owns. [`Node::hide`] and [`Node::end`] remove it.
+/// The node of a device: what the client owns. [`Node::hide`] and [`Hidden::end`] remove it.
 ///
 /// # Invariants
 ///
@@ -425,11 +431,6 @@ impl Node {
         }
     }
 
-    /// The index of the node.
-    pub(crate) fn index(&self) -> u32 {
-        self.index
-    }
-
     /// Netlink information about the node.
     pub(crate) fn nl_info(&self, device: &DeviceRef) -> NlInfo<'_> {
         let ops = device.view().ops();
@@ -438,20 +439,39 @@ impl Node {
         unsafe { NlInfo::of_device(ops.uverbs_abi_ver.into(), self.device_at(), driver) }
     }
 
-    /// Whether the driver supports the removal of its device while files are open
-    /// (`disassociate_ucontext`).
-    pub(crate) fn parts_with_files(&self) -> bool {
-        self.parts
-    }
-
     /// Removes the node: it cannot be opened any more. May sleep; waits for readers of its files
     /// in sysfs.
-    pub(crate) fn hide(&self) {
+    pub(crate) fn hide(self) -> Hidden {
         nodes::remove(self.device.0);
-        // SAFETY: The node was added, and is hidden once, by `remove` of the client.
+        // SAFETY: The node was added (type invariant), and is hidden once: `self` is consumed.
         unsafe {
             bindings::cdev_device_del((&raw const self.cdev).cast_mut().cast(), self.device_at());
         }
+        Hidden(self)
+    }
+}
+
+/// A node that was removed, whose open files are to be.
+pub(crate) struct Hidden(Node);
+
+impl Deref for Hidden {
+    type Target = CharDevice;
+
+    fn deref(&self) -> &CharDevice {
+        &self.0
+    }
+}
+
+impl Hidden {
+    /// The index of the node.
+    pub(crate) fn index(&self) -> u32 {
+        self.0.index
+    }
+
+    /// Whether the driver supports the removal of its device while files are open
+    /// (`disassociate_ucontext`).
+    pub(crate) fn parts_with_files(&self) -> bool {
+        self.0.parts
     }
 
     /// From now on calls find no RDMA device; waits for those that are running. May sleep.
@@ -462,7 +482,7 @@ impl Node {
 
     /// Ends the client's use; waits for all files to be closed if `wait` says so. May sleep.
     pub(crate) fn end(self, wait: bool) {
-        // SAFETY: The use is this value's (type invariant), which is dropped here.
+        // SAFETY: The use is the node's (invariant of `Node`), which is dropped here.
         unsafe { self.put_use() };
         if wait {
             self.completion().wait();
@@ -560,7 +580,7 @@ unsafe extern "C" fn show<S: Shows>(
     };
     page.show(|page| {
         let section = node.enter();
-        S::show(node.device(&section).ok_or(ENODEV)?, page)
+        S::show(section.rdma_device().ok_or(ENODEV)?, page)
     })
 }
 
@@ -587,7 +607,7 @@ pub(super) unsafe fn open(inode: *mut bindings::inode) -> Result<Opened> {
     let used = Used(node);
     let section = node.enter();
     let mut files = node.files();
-    let device = node.device(&section).ok_or(EIO)?;
+    let device = section.rdma_device().ok_or(EIO)?;
     if !rdma::client::is_accessible(device) {
         return Err(EPERM);
     }

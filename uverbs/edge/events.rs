@@ -17,9 +17,13 @@
 //! they refer to it.
 
 use super::call::Call;
+use super::handle::Ended;
+use super::handle::Ends;
 use super::handle::FileType;
 use super::handle::Handle;
 use super::handle::Kept;
+use super::handle::Kind;
+use super::handle::New;
 use super::user::Address;
 use super::user::Plain;
 use crate::object::async_event::AsyncFile;
@@ -51,7 +55,7 @@ use rdma::sync::WaitQueue;
 /// A handle that is a file from which events are read.
 pub(crate) trait EventFile: super::handle::File<Beside = Self::Events> {
     /// What such a handle has beside.
-    type Events: Sync + Send + 'static;
+    type Events: Ends;
     /// What a program reads of one event.
     type Event: Plain;
 
@@ -373,14 +377,13 @@ impl Completions {
         })
     }
 
-    /// Sets the channel. Called once, before the first event.
+    /// Sets the channel, before the first event. Warns if there is one already, which stays.
     pub(crate) fn attach(&self, channel: Kept<Channel>) {
-        let before = self.channel.xchg(channel.into_raw(), Full);
-        kernel::warn_on!(!before.is_null());
+        keep_once(&self.channel, channel);
     }
 
     fn queue(&self) -> Option<&Queue> {
-        // SAFETY: The reference to the channel is kept until `detach`, after the last event.
+        // SAFETY: The reference to the channel is kept until `end`, after the last event.
         let channel = unsafe { self.channel.load(Acquire).as_ref() }?;
         Some(Channel::queue(channel))
     }
@@ -399,30 +402,41 @@ impl Completions {
         node.reported.set(&self.reported);
         node.waiting.set(node.waiting.get().saturating_add(1));
         if !node.linked.get() {
-            // SAFETY: The node is in no list, and is unlinked by `detach`, before it goes.
+            // SAFETY: The node is in no list, and is unlinked by `end`, before it goes.
             unsafe { list.append(node) };
         }
         drop(list);
         queue.tell();
     }
 
-    /// There are no more events: those that wait are gone. May sleep.
-    pub(crate) fn detach(&self) {
-        if let Some(queue) = self.queue() {
-            let mut list = queue.lock();
-            // SAFETY: The node is in this list or in none.
-            unsafe { list.unlink(&self.node) };
-            self.node.waiting.set(0);
-            drop(list);
-        }
-        let channel = self.channel.xchg(ptr::null_mut(), Full);
-        // SAFETY: `attach` has given the reference; the exchange gives it to one caller.
-        drop(unsafe { Kept::from_raw(channel) });
-    }
-
     /// How many events were read.
     pub(crate) fn reported(&self) -> u32 {
         self.reported.load(Relaxed)
+    }
+}
+
+impl Ends for Completions {
+    /// Events that wait are gone.
+    fn end(this: Ended<'_, Self>) {
+        let channel = this.channel.xchg(ptr::null_mut(), Full);
+        // SAFETY: `attach` has given the reference; the exchange gives it to one caller.
+        let Some(channel) = (unsafe { Kept::from_raw(channel) }) else {
+            return;
+        };
+        let mut list = Channel::queue(&channel).lock();
+        // SAFETY: The node is in this list or in none.
+        unsafe { list.unlink(&this.node) };
+        this.node.waiting.set(0);
+    }
+}
+
+/// Gives a reference to a field. Warns if that has one already, which it keeps.
+fn keep_once<K: Kind>(place: &Atomic<*mut Handle<K>>, handle: Kept<K>) {
+    let handle = handle.into_raw();
+    if place.cmpxchg(ptr::null_mut(), handle, Full).is_err() {
+        kernel::warn_on!(true);
+        // SAFETY: `into_raw` has given it, and the field has not taken it.
+        drop(unsafe { Kept::from_raw(handle) });
     }
 }
 
@@ -454,17 +468,15 @@ impl Asynchronous {
         })
     }
 
-    /// Sets the file, if any. Once.
+    /// Sets the file, if any. Warns if there is one already, which stays.
     pub(crate) fn attach(&self, file: Option<Kept<AsyncFile>>) {
-        let Some(file) = file else {
-            return;
-        };
-        let before = self.file.xchg(file.into_raw(), Full);
-        kernel::warn_on!(!before.is_null());
+        if let Some(file) = file {
+            keep_once(&self.file, file);
+        }
     }
 
     fn queue(&self) -> Option<&Queue> {
-        // SAFETY: The reference to the file is kept until `detach`, after the last event.
+        // SAFETY: The reference to the file is kept until `end`, after the last event.
         let file = unsafe { self.file.load(Acquire).as_ref() }?;
         Some(AsyncFile::queue(file))
     }
@@ -509,27 +521,29 @@ impl Asynchronous {
         }
     }
 
-    /// There are no more events: those that wait are gone. May sleep.
-    pub(crate) fn detach(&self) {
-        if let Some(queue) = self.queue() {
-            queue.by_turns(|list| {
-                let Some(node) = NonNull::new(self.first.get().cast_mut()) else {
-                    return false;
-                };
-                // SAFETY: The node was allocated, and is in the list of the queue, since it is in
-                // that of the object.
-                unsafe { list.free(node) };
-                true
-            });
-        }
-        let file = self.file.xchg(ptr::null_mut(), Full);
-        // SAFETY: `attach` has given the reference; the exchange gives it to one caller.
-        drop(unsafe { Kept::from_raw(file) });
-    }
-
     /// How many events were read.
     pub(crate) fn reported(&self) -> u32 {
         self.reported.load(Relaxed)
+    }
+}
+
+impl Ends for Asynchronous {
+    /// Events that wait are gone.
+    fn end(this: Ended<'_, Self>) {
+        let file = this.file.xchg(ptr::null_mut(), Full);
+        // SAFETY: `attach` has given the reference; the exchange gives it to one caller.
+        let Some(file) = (unsafe { Kept::from_raw(file) }) else {
+            return;
+        };
+        AsyncFile::queue(&file).by_turns(|list| {
+            let Some(node) = NonNull::new(this.first.get().cast_mut()) else {
+                return false;
+            };
+            // SAFETY: The node was allocated, and is in the list of the queue, since it is in that of
+            // the object.
+            unsafe { list.free(node) };
+            true
+        });
     }
 }
 
@@ -590,15 +604,15 @@ impl AsyncEvents {
         })
     }
 
-    /// Registers for the events of a device, once. May sleep.
-    pub(crate) fn register(this: &Handle<AsyncFile>, device: &Device) {
-        let events = this.beside();
+    /// Registers a new file for the events of a device, once. May sleep.
+    pub(crate) fn register(new: &New<'_, AsyncFile>, device: &Device) {
+        let events = new.handle().beside();
         if events.registered.xchg(true, Full) {
             return;
         }
         let c = events.handler.0.get();
-        // SAFETY: The registration ends before the handle's object is gone (`unregister`), which
-        // removal of the device waits for.
+        // SAFETY: The registration ends with the handle's object, which removal of the device waits
+        // for, or with `new` if that is dropped (`unregister`).
         unsafe {
             (*c).device = device.raw();
             (*c).handler = Some(device_event);
@@ -614,6 +628,17 @@ impl AsyncEvents {
             unsafe { bindings::ib_unregister_event_handler(self.handler.0.get()) };
         }
     }
+}
+
+impl Ends for AsyncEvents {
+    /// No events come any more.
+    fn end(this: Ended<'_, Self>) {
+        this.unregister();
+    }
+}
+
+impl Ends for Queue {
+    fn end(_: Ended<'_, Self>) {}
 }
 
 /// The handler of events of a device.

@@ -8,9 +8,10 @@
 
 use super::device;
 use super::device::CharDevice;
-use super::device::Node;
+use super::device::Hidden;
 use super::user::Address;
 use core::ptr::NonNull;
+use kernel::container_of;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
 use kernel::ffi::c_long;
@@ -21,6 +22,7 @@ use rdma::bindings;
 use rdma::edge::device::Device;
 use rdma::edge::uverbs::UContext;
 use rdma::edge::uverbs::UFile;
+use rdma::edge::uverbs::Uobject;
 use rdma::edge::View;
 
 /// A file that was just opened.
@@ -77,6 +79,9 @@ impl<'a> Ending<'a> {
     /// Destroys the objects, the newest first, or forgets them all. Returns whether one was
     /// destroyed.
     pub(crate) fn pass(&mut self, why: End, forget: bool) -> bool {
+        if forget {
+            self.end_besides();
+        }
         let why = match (why, forget) {
             (_, true) => bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_FAILURE,
             (End::Close, false) => bindings::rdma_remove_reason_RDMA_REMOVE_CLOSE,
@@ -86,16 +91,37 @@ impl<'a> Ending<'a> {
         unsafe { crate::private::__uverbs_cleanup_ufile(self.0.raw(), why) == 0 }
     }
 
+    /// Ends what is beside the handles that have objects, which are to be forgotten: later the
+    /// handles go without their types.
+    fn end_besides(&mut self) {
+        let api = CharDevice::of(self.0).api();
+        // SAFETY: The list changes only under the lock, which is held; handles in it exist. Objects
+        // are forgotten under the lock only.
+        unsafe {
+            let head = &raw mut (*self.0.raw()).uobjects;
+            let mut at = (*head).next;
+            while at != head {
+                let handle = Uobject::view(container_of!(at, bindings::ib_uobject, list));
+                at = (*at).next;
+                let id = u16::try_from((*handle.uapi_object().raw()).id);
+                let of = id.ok().and_then(|id| api.type_of(id));
+                if let Some(of) = of.filter(|_| !handle.object().is_null()) {
+                    of.forget(handle.raw());
+                }
+            }
+        }
+    }
+
     /// The context, for [`drop_context`](Self::drop_context).
     pub(crate) fn context(&self) -> Option<&UContext> {
-        // SAFETY: The lock is held (type invariant), and `drop_context` takes `&mut self`.
+        // SAFETY: The lock is held (type invariant), and `drop_context` takes `self`.
         unsafe { self.0.ucontext() }
     }
 
-    /// Frees the context, whose objects are gone. `device` is its device.
-    pub(crate) fn drop_context(&mut self, why: End) {
+    /// Frees the context, whose objects are gone. Warns if there are some: then the context stays.
+    pub(crate) fn drop_context(self, why: End) {
         let context = self.0.ucontext_at();
-        if context.is_null() {
+        if context.is_null() || kernel::warn_on!(self.has_objects()) {
             return;
         }
         // SAFETY: Nobody uses the context any more: no call runs, or the lock keeps it from making
@@ -176,7 +202,7 @@ impl Drop for FileRef {
 }
 
 /// Calls `act` for each open file of a node that is removed, which leaves the list. May sleep.
-pub(crate) fn each_removed(node: &Node, mut act: impl FnMut(&UFile)) {
+pub(crate) fn each_removed(node: &Hidden, mut act: impl FnMut(&UFile)) {
     loop {
         let file = {
             let mut files = node.files();
@@ -311,7 +337,7 @@ unsafe extern "C" fn mmap(file: *mut bindings::file, vma: *mut bindings::vm_area
     let result = (|| {
         let node = CharDevice::of(file);
         let section = node.enter();
-        let device: &Device = node.device(&section).ok_or(EIO)?;
+        let device: &Device = section.rdma_device().ok_or(EIO)?;
         // SAFETY: The device was there in the section.
         let context = unsafe { file.ucontext() }.ok_or(EINVAL)?;
         let _held = file.hw_destroy_rwsem().try_read().ok_or(EIO)?;

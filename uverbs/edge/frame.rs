@@ -12,6 +12,7 @@
 //! each attribute is.
 
 use super::call::Call;
+use super::device::Associated;
 use super::user::Address;
 use crate::api::Method;
 use crate::private;
@@ -32,6 +33,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::uverbs::Present;
 use rdma::edge::uverbs::UFile;
+use rdma::edge::IntoC;
 use rdma::edge::View;
 
 /// Words of the internal buffer that are on the stack. C's has 32.
@@ -158,18 +160,21 @@ pub(crate) struct Frame<'a> {
 }
 
 /// Runs `fill` with the memory of a call of `method`, whose attributes a program has at `from`, and
-/// ends the call: objects that it made are committed if `fill` succeeds. The caller is in a section
-/// of the device's `disassociate_srcu`.
+/// ends the call: objects that it made are committed if `fill` succeeds. The call is in `section`.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; those of `fill`.
+/// `ENOMEM`; `EINVAL`: the section is of another device than the file; those of `fill`.
 pub(crate) fn run(
+    section: &Associated<'_>,
     method: &Method,
     file: &UFile,
     from: Address,
     fill: impl FnOnce(&mut Frame<'_>) -> Result,
 ) -> Result {
+    if !section.is_of(file) {
+        return Err(EINVAL);
+    }
     let mut stack = MaybeUninit::<Memory>::uninit();
     let mut heap = KVec::<u64>::new();
     let attributes = usize::from(method.bits()).saturating_mul(size_of::<bindings::uverbs_attr>());
@@ -331,7 +336,15 @@ impl Frame<'_> {
 
     /// Sets which attributes were given: a word of their bits. Those that were not kept are not.
     pub(crate) fn set_present(&mut self, bits: u64) {
-        self.call().set_present(Present::of_bits(bits & self.kept));
+        let present = Present::of_bits(bits & self.kept);
+        // SAFETY: The field is part of the call, which only this task uses; the places of these
+        // attributes are initialised (type invariant).
+        unsafe {
+            (*bundle_of(self.c))
+                .__bindgen_anon_1
+                .__bindgen_anon_1
+                .attr_present = present.into_c();
+        }
     }
 
     /// Keeps the bytes of an attribute, and copies those that are not inline if `copy` says so.
@@ -696,17 +709,21 @@ pub(super) fn udata(
     }
 }
 
-/// Runs a command that was written: `core` and `driver` are its requests and answers.
+/// Runs a command that was written, in `section`: `core` and `driver` are its requests and answers.
 ///
 /// # Errors
 ///
-/// Those of `run`.
+/// `EINVAL`: the section is of another device than the file; those of `run`.
 pub(crate) fn run_command(
+    section: &Associated<'_>,
     file: &UFile,
     core: ((Address, usize), (Address, usize)),
     driver: ((Address, usize), (Address, usize)),
     run: impl FnOnce(&Call) -> Result,
 ) -> Result {
+    if !section.is_of(file) {
+        return Err(EINVAL);
+    }
     let mut bundle = bindings::uverbs_attr_bundle::default();
     bundle.__bindgen_anon_1.__bindgen_anon_1.ufile = file.raw();
     bundle.__bindgen_anon_1.__bindgen_anon_1.ucore = udata(core.0, core.1);

@@ -6,29 +6,34 @@
 //! |---|---|
 //! | [`Handle`] | memory that stays; what a type has beside its object |
 //! | [`New`] | begun: it has a number that nobody else can use yet. Dropped: aborted |
+//! | [`Made`] | its object was made: the end of the call commits or destroys it |
 //! | [`Shared`], [`Exclusive`] | looked up and locked, until dropped |
 //! | [`Used`] | the same as [`Shared`], in a quick call |
 //! | [`Destroyed`] | its object was destroyed; only what is beside it is left |
 //! | [`Dying`], [`Dead`] | an object that its type destroys |
+//! | [`Ended`] | what was beside an object that is gone |
 //! | [`Kept`] | a reference that outlives the call |
 //!
 //! `ib_uverbs_support` keeps them: it allocates the memory of a handle, zeroed, and frees it after
 //! an RCU grace period, without a drop. So what is beside an object ([`Kind::Beside`]) needs no drop.
+//!
+//! The descriptions of their types are in [`types`].
 
+mod types;
 mod used;
 
+pub(crate) use self::types::FileType;
+pub(crate) use self::types::NumberedType;
+pub(crate) use self::types::Type;
 pub(crate) use self::used::Used;
 
 use super::call::Call;
 use core::marker::PhantomData;
 use core::mem::needs_drop;
 use core::ops::Deref;
-use core::ptr;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::error::to_result;
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 use rdma::bindings;
@@ -41,23 +46,73 @@ use rdma::edge::FromC;
 use rdma::edge::View;
 use rdma::features::init_slot;
 
-/// A type of handles.
-pub(crate) trait Kind: Sized + 'static {
+/// A type of handles. [`super::kinds`] implements it.
+///
+/// # Safety
+///
+/// No other type has the number.
+pub(crate) unsafe trait Id: Sized + 'static {
     /// The number of the type (`enum uverbs_default_objects`).
     const ID: u32;
+}
+
+/// A type of handles whose objects have numbers. [`super::kinds`] implements it.
+///
+/// # Safety
+///
+/// The object of each handle with the number of the type is an `Of`.
+pub(crate) unsafe trait Holds: Id {
+    /// The object.
+    type Of: View;
+}
+
+/// A type of handles.
+pub(crate) trait Kind: Id {
     /// What a handle has beside its object.
-    type Beside: Sync + Send + 'static;
+    type Beside: Ends;
 
     /// Makes what is beside a new handle.
     fn beside() -> impl PinInit<Self::Beside>;
 }
 
-/// A type of handles that have a number.
-pub(crate) trait Object: Kind {
-    /// The object.
-    type Of: View;
+/// What a handle has beside its object.
+pub(crate) trait Ends: Sync + Send + Sized + 'static {
+    /// The object was destroyed or forgotten, or was not made. Others that this has told of itself
+    /// forget it, since the handle may go from now on; references of this are dropped. Called once
+    /// or more. May sleep.
+    fn end(this: Ended<'_, Self>);
+}
 
-    /// Destroys an object, which nobody else uses. May sleep.
+impl Ends for () {
+    fn end(_: Ended<'_, Self>) {}
+}
+
+/// What was beside an object that is gone, or a part of that.
+///
+/// # Invariants
+///
+/// There is no object, or it was forgotten: only this task changes what `0` is.
+pub(crate) struct Ended<'a, T>(&'a T);
+
+impl<T> Deref for Ended<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+impl<'a, T: 'static> Ended<'a, T> {
+    /// A part.
+    pub(crate) fn part<P>(&self, part: impl for<'b> FnOnce(&'b T) -> &'b P) -> Ended<'a, P> {
+        // INVARIANT: A part of what there was.
+        Ended(part(self.0))
+    }
+}
+
+/// A type of handles that have a number.
+pub(crate) trait Object: Kind + Holds {
+    /// Destroys an object, which nobody else uses; what is beside it is ended then. May sleep.
     ///
     /// # Errors
     ///
@@ -102,8 +157,8 @@ impl<K: Kind> Handle<K> {
     pub(super) fn of(uobject: &Uobject) -> Option<&Self> {
         // SAFETY: A handle has the description of its type as long as it exists.
         let id = unsafe { (*uobject.uapi_object().raw()).id };
-        // SAFETY: A type's handles have the size of this structure (`NumberedType`, `FileType`),
-        // and what is beside was made before anybody could find the handle (`New::begun`).
+        // SAFETY: The type is `K` (`Id`), whose handles have the size of this structure (`NumberedType`,
+        // `FileType`), and what is beside was made before anybody could find the handle (`New::begun`).
         (id == K::ID).then(|| unsafe { Self::view(uobject.raw()) })
     }
 
@@ -116,6 +171,14 @@ impl<K: Kind> Handle<K> {
     /// What the handle has beside its object.
     pub(crate) fn beside(&self) -> &K::Beside {
         &self.beside
+    }
+
+    /// A reference to a handle that was found under RCU, if there is one left. Any context.
+    pub(super) fn keep_found(&self) -> Option<Kept<K>> {
+        // INVARIANT: Just taken.
+        self.refs()
+            .inc_not_zero()
+            .then(|| Kept(NonNull::from(self)))
     }
 
     /// Another reference to the handle, which outlives the call. Any context.
@@ -131,7 +194,7 @@ impl<K: Object> Handle<K> {
     ///
     /// The caller has the handle locked as long as the result is used.
     pub(super) unsafe fn object(&self) -> Option<&K::Of> {
-        // SAFETY: An object of a handle is of its type (`New::made`); it is not destroyed while the
+        // SAFETY: The object of a handle of the type is such a one (`Holds`); it is not destroyed while the
         // handle is locked, which the caller guarantees.
         unsafe { self.object_at().cast::<K::Of>().as_ref() }
     }
@@ -211,9 +274,17 @@ impl<'c, K: Kind> New<'c, K> {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: the device has no such type, or there is no context; `EIO`: the device is gone, or
-    /// the file is being closed; `ENOMEM`; `EAGAIN` (cgroup); `EMFILE`.
+    /// `EINVAL`: the device has no such type, or there is no context but one that is being made;
+    /// `EIO`: the device is gone, or the file is being closed; `ENOMEM`; `EAGAIN` (cgroup); `EMFILE`.
     pub(crate) fn begin(call: &'c Call) -> Result<Self> {
+        if call.has_other_context() {
+            return Err(EINVAL);
+        }
+        Self::begin_in_any(call)
+    }
+
+    /// As [`begin`](Self::begin), also if the call's context may go before the call.
+    pub(super) fn begin_in_any(call: &'c Call) -> Result<Self> {
         let kind = call.char_device().object(K::ID).ok_or(EINVAL)?;
         // SAFETY: The description stays as long as the open file; the call is running.
         let uobject =
@@ -242,8 +313,8 @@ impl<'c, K: Kind> New<'c, K> {
         Ok(Self { handle, call, by })
     }
 
-    /// The handle.
-    pub(crate) fn handle(&self) -> &'c Handle<K> {
+    /// The handle, which goes if this is dropped.
+    pub(crate) fn handle(&self) -> &Handle<K> {
         self.handle
     }
 
@@ -301,10 +372,43 @@ impl<'c, K: Object> New<'c, K> {
         unsafe { (**self.handle).set_object(object.into_raw().as_ptr().cast()) };
         self.ready()
     }
+
+    /// As [`made`](Self::made), if the caller needs the object.
+    pub(super) fn made_with(self, object: Owned<K::Of>) -> Made<'c, K> {
+        // INVARIANT: The object was just given to the handle.
+        Made(self.made(object))
+    }
+}
+
+/// A handle whose object was made in this call, which has it: the object is destroyed if the call
+/// fails.
+///
+/// # Invariants
+///
+/// The handle has an object, and nobody else can find it before the end of `'c`, at which the call
+/// ends.
+pub(crate) struct Made<'c, K: Object>(&'c Handle<K>);
+
+impl<'c, K: Object> Made<'c, K> {
+    /// The handle.
+    pub(crate) fn handle(&self) -> &'c Handle<K> {
+        self.0
+    }
+}
+
+impl<K: Object> Deref for Made<'_, K> {
+    type Target = K::Of;
+
+    fn deref(&self) -> &K::Of {
+        // SAFETY: There is an object, which nobody can destroy yet: type invariant.
+        unsafe { K::Of::view(self.0.object_at()) }
+    }
 }
 
 impl<K: Kind> Drop for New<'_, K> {
     fn drop(&mut self) {
+        // INVARIANT: No object was made: that consumes the `New`.
+        K::Beside::end(Ended(self.handle.beside()));
         if let By::Command = self.by {
             // SAFETY: The handle was begun in this call, and is not complete.
             unsafe {
@@ -329,9 +433,24 @@ pub(super) unsafe fn made_beside<K: Kind>(uobject: *mut bindings::ib_uobject) {
     };
 }
 
+/// Ends what is beside a handle whose object is gone.
+///
+/// # Safety
+///
+/// `uobject` is a handle of the type `K`, whose object was destroyed, or is to be forgotten, which
+/// only this task does.
+unsafe fn ended<K: Kind>(uobject: *mut bindings::ib_uobject) {
+    // SAFETY: This function's contract.
+    let handle = unsafe { <&Handle<K> as FromC>::from_c(uobject) };
+    // INVARIANT: This function's contract.
+    K::Beside::end(Ended(handle.beside()));
+}
+
 /// A lookup's access.
 trait Access {
     const MODE: bindings::rdma_lookup_mode;
+    /// Whether the handle must have an object ([`Uses`]).
+    const HOLDS: bool;
 }
 
 /// Access together with others.
@@ -343,19 +462,22 @@ pub(crate) struct Gone;
 
 impl Access for Read {
     const MODE: bindings::rdma_lookup_mode = bindings::rdma_lookup_mode_UVERBS_LOOKUP_READ;
+    const HOLDS: bool = true;
 }
 impl Access for Write {
     const MODE: bindings::rdma_lookup_mode = bindings::rdma_lookup_mode_UVERBS_LOOKUP_WRITE;
+    const HOLDS: bool = true;
 }
 impl Access for Gone {
     const MODE: bindings::rdma_lookup_mode = bindings::rdma_lookup_mode_UVERBS_LOOKUP_DESTROY;
+    const HOLDS: bool = false;
 }
 
 /// A handle that was looked up, until it is dropped.
 ///
 /// # Invariants
 ///
-/// The lookup has locked the handle as `A` says.
+/// The lookup has locked the handle as `A` says; it has an object if `A::HOLDS`.
 #[allow(private_bounds, reason = "only this file has accesses")]
 pub(crate) struct Found<'c, K: Kind, A: Access> {
     handle: &'c Handle<K>,
@@ -383,12 +505,17 @@ impl<'c, K: Kind, A: Access> Found<'c, K, A> {
                 call.raw(),
             ))?
         };
-        // INVARIANT: The lookup has locked it.
-        Ok(Self {
+        // INVARIANT: The lookup has locked it; one without an object is refused below.
+        let found = Self {
             // SAFETY: The lookup has checked the type, and has taken a reference.
             handle: unsafe { View::view(uobject) },
             _access: PhantomData,
-        })
+        };
+        // A method of the driver has made the handle, and no object.
+        if A::HOLDS && (**found.handle).object().is_null() {
+            return Err(EINVAL);
+        }
+        Ok(found)
     }
 
     /// The handle.
@@ -402,7 +529,8 @@ impl<'c, K: Kind> Shared<'c, K> {
     ///
     /// # Errors
     ///
-    /// `ENOENT`, `EINVAL`: another type; `EBUSY`: somebody has it alone; `EIO`: the device is gone.
+    /// `ENOENT`, `EINVAL`: another type, or no object; `EBUSY`: somebody has it alone; `EIO`: the
+    /// device is gone.
     pub(crate) fn get(call: &'c Call, number: u32) -> Result<Self> {
         Self::look_up(call, number.into())
     }
@@ -428,7 +556,7 @@ impl<'c, K: Kind> Exclusive<'c, K> {
     }
 
     /// Gives the number of this handle to a new one that was made, and destroys this one's object.
-    pub(crate) fn replace(self, new: New<'c, K>, object: Owned<K::Of>)
+    pub(super) fn replace(self, new: New<'c, K>, object: Owned<K::Of>)
     where
         K: Object,
     {
@@ -470,18 +598,18 @@ impl<'c, K: Object> Destroyed<'c, K> {
     }
 }
 
-/// A handle whose object may be used: one that is not destroyed meanwhile.
-trait Holds: Access {}
-impl Holds for Read {}
-impl Holds for Write {}
+/// The access to a handle whose object may be used: one that is not destroyed meanwhile.
+trait Uses: Access {}
+impl Uses for Read {}
+impl Uses for Write {}
 
 #[allow(private_bounds, reason = "only this file has accesses")]
-impl<K: Object, A: Holds> Deref for Found<'_, K, A> {
+impl<K: Object, A: Uses> Deref for Found<'_, K, A> {
     type Target = K::Of;
 
     fn deref(&self) -> &K::Of {
-        // SAFETY: A handle of a numbered type that a lookup finds has an object, which is not
-        // destroyed while the lock is held (type invariant).
+        // SAFETY: The handle has an object, which is not destroyed while the lock is held: type
+        // invariant.
         unsafe { K::Of::view(self.handle.object_at()) }
     }
 }
@@ -522,8 +650,7 @@ pub(crate) struct Dead<'a, K: Object>(&'a Handle<K>);
 impl<'a, K: Object> Dying<'a, K> {
     /// The object.
     pub(crate) fn object(&self) -> &K::Of {
-        // SAFETY: There is one: the type's `destroy` is called for a complete handle only (see
-        // `destroy_object`), and nobody else destroys it (type invariant).
+        // SAFETY: There is one (`destroy_object`), and nobody else destroys it (type invariant).
         unsafe { K::Of::view(self.handle.object_at()) }
     }
 
@@ -554,210 +681,5 @@ impl<'a, K: Object> Dying<'a, K> {
     /// The C structure, which the caller destroys.
     pub(crate) fn raw(&self) -> *mut <K::Of as View>::C {
         self.handle.object_at()
-    }
-}
-
-impl<'a, K: Object> Dead<'a, K> {
-    /// The handle.
-    pub(crate) fn handle(&self) -> &'a Handle<K> {
-        self.0
-    }
-}
-
-/// Description of a numbered type: a static of the module.
-#[repr(transparent)]
-pub(crate) struct NumberedType<K>(bindings::uverbs_obj_idr_type, PhantomData<fn(K)>);
-// SAFETY: It is only in statics, to which nothing writes.
-unsafe impl<K> Sync for NumberedType<K> {}
-
-/// Description of a type of file descriptors: a static of the module.
-#[repr(transparent)]
-pub(crate) struct FileType<K>(bindings::uverbs_obj_fd_type, PhantomData<fn(K)>);
-// SAFETY: It is only in statics, to which nothing writes.
-unsafe impl<K> Sync for FileType<K> {}
-
-/// A type of handles.
-#[derive(Clone, Copy)]
-pub(crate) struct Type {
-    /// The description.
-    at: *const bindings::uverbs_obj_type,
-    /// Makes what is beside a new handle; `None` for a driver's type, which has nothing of ours.
-    begun: Option<unsafe fn(*mut bindings::ib_uobject)>,
-}
-// SAFETY: It points to the description of a type, to which nothing writes, and a function.
-unsafe impl Sync for Type {}
-// SAFETY: As for `Sync`.
-unsafe impl Send for Type {}
-
-impl<K: Object> NumberedType<K> {
-    /// Describes the type.
-    pub(crate) const fn new() -> Self {
-        let of = bindings::uverbs_obj_idr_type {
-            type_: bindings::uverbs_obj_type {
-                type_class: &raw const bindings::uverbs_idr_class,
-                obj_size: size_of::<Handle<K>>(),
-            },
-            destroy_object: Some(destroy_object::<K>),
-        };
-        Self(of, PhantomData)
-    }
-
-    /// The type, for its table.
-    pub(crate) const fn get(&'static self) -> Type {
-        Type {
-            at: &raw const self.0.type_,
-            begun: Some(made_beside::<K>),
-        }
-    }
-}
-
-impl<K: File> FileType<K> {
-    /// Describes the type `K`, whose files have a name and operations; none if others make the
-    /// files.
-    ///
-    /// # Safety
-    ///
-    /// The operations, if any, are for files of the type `K`, whose `release` is
-    /// `uverbs_uobject_fd_release`.
-    pub(super) const unsafe fn new(
-        name: &'static CStr,
-        operations: *const bindings::file_operations,
-        flags: u32,
-    ) -> Self {
-        let of = bindings::uverbs_obj_fd_type {
-            type_: bindings::uverbs_obj_type {
-                type_class: &raw const bindings::uverbs_fd_class,
-                obj_size: size_of::<Handle<K>>(),
-            },
-            destroy_object: Some(destroy_file::<K>),
-            release_cleanup: match K::RELEASE {
-                Some(_) => Some(release_file::<K>),
-                None => None,
-            },
-            fops: operations,
-            name: name.to_bytes_with_nul().as_ptr().cast::<c_char>(),
-            // CAST: Flags of `open`.
-            flags: flags as c_int,
-        };
-        Self(of, PhantomData)
-    }
-
-    /// The type, for its table.
-    pub(crate) const fn get(&'static self) -> Type {
-        Type {
-            at: &raw const self.0.type_,
-            begun: Some(made_beside::<K>),
-        }
-    }
-}
-
-/// The `destroy_object` method of a numbered type.
-///
-/// # Safety
-///
-/// For `ib_uverbs_support` only: with a handle of the type that has an object and that it has locked
-/// exclusively, and a call of the handle's file.
-unsafe extern "C" fn destroy_object<K: Object>(
-    uobject: *mut bindings::ib_uobject,
-    why: bindings::rdma_remove_reason,
-    attrs: *mut bindings::uverbs_attr_bundle,
-) -> c_int {
-    // SAFETY: This function's contract.
-    let (handle, call, why) = unsafe {
-        (
-            <&Handle<K> as FromC>::from_c(uobject),
-            <&Call as FromC>::from_c(attrs),
-            Reason::from_c(why),
-        )
-    };
-    // INVARIANT: The handle is locked exclusively.
-    match K::destroy(Dying { handle, call, why }) {
-        Ok(Dead(_)) => 0,
-        Err(error) => error.to_errno(),
-    }
-}
-
-/// The `destroy_object` method of a type of files.
-///
-/// # Safety
-///
-/// For `ib_uverbs_support` only, with a handle of the type that it has locked exclusively.
-unsafe extern "C" fn destroy_file<K: File>(
-    uobject: *mut bindings::ib_uobject,
-    why: bindings::rdma_remove_reason,
-) {
-    // SAFETY: This function's contract.
-    let (handle, why) = unsafe { (<&Handle<K> as FromC>::from_c(uobject), Reason::from_c(why)) };
-    K::destroy(handle, why);
-}
-
-/// The `release_cleanup` method of a type of files.
-///
-/// # Safety
-///
-/// For `ib_uverbs_support` only, with a handle of the type, whose file is released.
-unsafe extern "C" fn release_file<K: File>(uobject: *mut bindings::ib_uobject) {
-    if let Some(release) = K::RELEASE {
-        // SAFETY: This function's contract.
-        release(unsafe { <&Handle<K> as FromC>::from_c(uobject) });
-    }
-}
-
-impl Type {
-    /// A driver's type.
-    pub(super) fn of_driver(at: *const bindings::uverbs_obj_type) -> Self {
-        Self { at, begun: None }
-    }
-
-    /// Whether drivers may use the class of the type.
-    ///
-    /// # Safety
-    ///
-    /// The description exists.
-    pub(super) unsafe fn is_for_drivers(self) -> bool {
-        // SAFETY: This function's contract.
-        let class = unsafe { (*self.at).type_class };
-        ptr::eq(class, &raw const bindings::uverbs_idr_class)
-            || ptr::eq(class, &raw const bindings::uverbs_fd_class)
-    }
-
-    /// Writes the type to the description of an object.
-    ///
-    /// # Safety
-    ///
-    /// Nobody else uses the description of the object; that of the type exists.
-    pub(super) unsafe fn describe(self, object: *mut bindings::uverbs_api_object) {
-        // SAFETY: This function's contract.
-        unsafe {
-            (*object).type_attrs = self.at;
-            (*object).type_class = (*self.at).type_class;
-        }
-    }
-
-    /// Whether the type is still used when the device is gone: by the release of its files.
-    ///
-    /// # Safety
-    ///
-    /// The description exists.
-    pub(super) unsafe fn is_lasting(self) -> bool {
-        // SAFETY: This function's contract; the class determines the structure.
-        unsafe {
-            ptr::eq((*self.at).type_class, &raw const bindings::uverbs_fd_class)
-                && (*self.at.cast::<bindings::uverbs_obj_fd_type>())
-                    .release_cleanup
-                    .is_some()
-        }
-    }
-
-    /// Makes what is beside a handle that was just begun.
-    ///
-    /// # Safety
-    ///
-    /// `handle` is a new handle of the type, which nobody else uses.
-    pub(super) unsafe fn begun(self, handle: *mut bindings::ib_uobject) {
-        if let Some(begun) = self.begun {
-            // SAFETY: This function's contract.
-            unsafe { begun(handle) };
-        }
     }
 }

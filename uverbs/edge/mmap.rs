@@ -47,34 +47,22 @@ pub(super) fn operations() -> *const bindings::vm_operations_struct {
     &OPERATIONS.0
 }
 
-/// An entry that a note had. Drivers free something when its reference is dropped with this.
-///
-/// # Invariants
-///
-/// The reference is this value's. The context of the entry exists: it goes after the zap, which
-/// waits for the `umap_lock`. So whoever is not the one who zaps drops this with the lock held.
-struct Entry(NonNull<bindings::rdma_user_mmap_entry>);
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        // SAFETY: The reference is this value's: type invariant.
-        unsafe { bindings::rdma_user_mmap_entry_put(self.0.as_ptr()) };
-    }
-}
-
-/// Takes a note out of the list of its file, with its entry.
+/// Takes a note out of the list of its file, and drops its reference to the entry, of which drivers
+/// free something then.
 ///
 /// # Safety
 ///
 /// The note is a mapping's, and the `umap_lock` of the file is held.
-unsafe fn unlink(note: *mut Note) -> Option<Entry> {
-    // SAFETY: This function's contract: the list and the entry change under the lock.
+unsafe fn unlink(note: *mut Note) {
+    // SAFETY: This function's contract: the list and the entry change under the lock. The note has a
+    // reference to its entry until this. The context of the entry exists: it goes after the zap,
+    // which takes the lock.
     unsafe {
         bindings::rdma_helper_list_del_init(&raw mut (*note).list);
         let entry = core::mem::replace(&mut (*note).entry, ptr::null_mut());
-        // INVARIANT: The note has a reference to its entry. Entries are taken away before the
-        // context goes (`zap`).
-        NonNull::new(entry).map(Entry)
+        if !entry.is_null() {
+            bindings::rdma_user_mmap_entry_put(entry);
+        }
     }
 }
 
@@ -92,71 +80,63 @@ impl Drop for Process {
     }
 }
 
-/// The first note of a file that `select` accepts.
+/// The note behind a place in the list of a file; `None` at its end.
 ///
 /// # Safety
 ///
-/// The `umap_lock` of the file is held. A note in the list has a mapping, which exists.
-unsafe fn find(file: &UFile, select: impl Fn(*mut Vma) -> bool) -> Option<NonNull<Note>> {
+/// The `umap_lock` of the file is held. `at` is the place of a note in the list, or the list's head.
+unsafe fn after(file: &UFile, at: *mut bindings::list_head) -> Option<NonNull<Note>> {
     // SAFETY: This function's contract: the list does not change, and its notes exist.
     unsafe {
-        let head = &raw mut (*file.raw()).umaps;
-        let mut at = (*head).next;
-        while at != head {
-            let note: *mut Note = container_of!(at, Note, list);
-            if select((*note).vma) {
-                return NonNull::new(note);
-            }
-            at = (*at).next;
+        let next = (*at).next;
+        if next == &raw mut (*file.raw()).umaps {
+            return None;
         }
+        let note: *mut Note = container_of!(next, Note, list);
+        NonNull::new(note)
     }
-    None
 }
 
 impl Process {
     /// A process that has a mapping of a file, if any. Mappings of those that are exiting are
     /// forgotten, as their end takes them away.
     fn of(file: &UFile) -> Option<Self> {
-        loop {
-            let held = file.umap_lock().lock();
-            // SAFETY: The lock is held. A mapping in the list exists, since `close` takes its note
-            // out, and so does its memory map.
-            let entry = unsafe {
-                let note = find(file, |_| true)?.as_ptr();
-                let mm = (*(*note).vma).vm_mm;
+        let _held = file.umap_lock().lock();
+        // SAFETY: The lock is held. A mapping in the list exists, since `close` takes its note out,
+        // and so does its memory map.
+        unsafe {
+            while let Some(note) = after(file, &raw mut (*file.raw()).umaps) {
+                let mm = (*(*note.as_ptr()).vma).vm_mm;
                 if bindings::mmget_not_zero(mm) {
                     // INVARIANT: Just taken.
                     return NonNull::new(mm).map(Self);
                 }
-                unlink(note)
-            };
-            drop(held);
-            drop(entry);
+                unlink(note.as_ptr());
+            }
         }
+        None
     }
 
-    /// Takes away the pages of a mapping of the file. Returns whether there was one.
-    fn zap_one(&self, file: &UFile) -> bool {
-        let held = file.umap_lock().lock();
-        // SAFETY: The lock is held. The `mmap_lock` is held, too (`zap`), so the mapping stays.
-        let entry = unsafe {
-            let Some(note) = find(file, |vma| (*vma).vm_mm == self.0.as_ptr()) else {
-                return false;
-            };
-            let note = note.as_ptr();
-            bindings::rdma_helper_vma_zap((*note).vma);
-            unlink(note)
-        };
-        drop(held);
-        drop(entry);
-        true
-    }
-
-    /// Takes away the pages of all mappings of the file.
+    /// Takes away the pages of all mappings of the file. The list is walked once: programs decide
+    /// how many notes it has, and how those of processes that share the file alternate.
     fn zap(&self, file: &UFile) {
         // SAFETY: The memory map exists: type invariant. No lock that comes after is held.
         unsafe { bindings::mmap_read_lock(self.0.as_ptr()) };
-        while self.zap_one(file) {}
+        let held = file.umap_lock().lock();
+        // SAFETY: The lock is held. So is the `mmap_lock`, so the mappings of the process stay. A
+        // note is left before it is taken out.
+        unsafe {
+            let mut next = after(file, &raw mut (*file.raw()).umaps);
+            while let Some(note) = next {
+                let note = note.as_ptr();
+                next = after(file, &raw mut (*note).list);
+                if (*(*note).vma).vm_mm == self.0.as_ptr() {
+                    bindings::rdma_helper_vma_zap((*note).vma);
+                    unlink(note);
+                }
+            }
+        }
+        drop(held);
         // SAFETY: The lock was taken above.
         unsafe { bindings::mmap_read_unlock(self.0.as_ptr()) };
     }
@@ -247,7 +227,7 @@ unsafe fn look_at(file: &UFile, note: *mut Note, zap: bool) -> bool {
         let listed = (*note).list.next != &raw mut (*note).list;
         if listed && zap {
             bindings::rdma_helper_vma_zap((*note).vma);
-            drop(unlink(note));
+            unlink(note);
         }
         drop(held);
         listed && !zap
@@ -268,8 +248,7 @@ unsafe extern "C" fn close(vma: *mut Vma) {
             return;
         }
         let held = file_of(vma).umap_lock().lock();
-        // With the lock: invariant of `Entry`.
-        drop(unlink(note));
+        unlink(note);
         drop(held);
         drop(KBox::from_raw(note));
     }

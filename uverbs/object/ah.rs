@@ -9,6 +9,7 @@ use crate::edge::definitions::needs;
 use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
@@ -30,14 +31,12 @@ use rdma::bindings::ib_uverbs_ah_attr;
 use rdma::bindings::ib_uverbs_create_ah;
 use rdma::bindings::ib_uverbs_create_ah_resp;
 use rdma::bindings::ib_uverbs_destroy_ah;
-use rdma::edge::verbs;
 use rdma::edge::verbs::AhAttr;
 
 /// Handles of address handles.
 pub(crate) struct Ah;
 
 impl Kind for Ah {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_AH;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -46,8 +45,6 @@ impl Kind for Ah {
 }
 
 impl Object for Ah {
-    type Of = verbs::Ah;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         ah::destroy(object)
     }

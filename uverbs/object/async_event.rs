@@ -14,6 +14,7 @@ use crate::edge::events::Seen;
 use crate::edge::handle::File;
 use crate::edge::handle::FileType;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -31,7 +32,6 @@ use rdma::edge::uverbs::Reason;
 pub(crate) struct AsyncFile;
 
 impl Kind for AsyncFile {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_ASYNC_EVENT;
     type Beside = AsyncEvents;
 
     fn beside() -> impl PinInit<AsyncEvents> {
@@ -90,7 +90,7 @@ pub(crate) fn of_attribute(call: &Call, id: u32) -> Result<Option<Kept<AsyncFile
 pub(crate) fn start(new: &New<'_, AsyncFile>) -> Result {
     let device = new.device()?;
     events::set_default(new.call().file(), new.handle());
-    AsyncEvents::register(new.handle(), device);
+    AsyncEvents::register(new, device);
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use crate::edge::events::Seen;
 use crate::edge::handle::File;
 use crate::edge::handle::FileType;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -31,7 +32,6 @@ use rdma::edge::uverbs::Reason;
 pub(crate) struct Channel;
 
 impl Kind for Channel {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_COMP_CHANNEL;
     type Beside = Queue;
 
     fn beside() -> impl PinInit<Queue> {

@@ -9,6 +9,7 @@ use crate::edge::call::Call;
 use crate::edge::definitions::needs;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
@@ -27,7 +28,6 @@ use rdma::bindings;
 pub(crate) struct Counters;
 
 impl Kind for Counters {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_COUNTERS;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -36,12 +36,7 @@ impl Kind for Counters {
 }
 
 impl Object for Counters {
-    type Of = counters::Set;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         counters::destroy(object)
     }
 }
@@ -123,6 +118,6 @@ fn read(call: &Call) -> Result {
     // OVERFLOW: The size of a counter is not zero.
     let room = call.len(BUFFER)? / size_of::<u64>();
     let mut values = KVVec::from_elem(0_u64, room, GFP_KERNEL)?;
-    let count = read.call(set, call, flags, &mut values)?;
+    let count = read.call(call, flags, &mut values)?;
     call.output_slice(BUFFER, values.get(..count).ok_or(EINVAL)?)
 }

@@ -12,7 +12,10 @@ use crate::edge::events::Completions;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Destroyed;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -50,7 +53,6 @@ use rdma::bindings::ib_uverbs_req_notify_cq;
 use rdma::bindings::ib_uverbs_resize_cq;
 use rdma::bindings::ib_uverbs_resize_cq_resp;
 use rdma::bindings::ib_uverbs_wc;
-use rdma::edge::verbs;
 
 /// Handles of completion queues.
 pub(crate) struct Cq;
@@ -74,16 +76,16 @@ impl Beside {
             async_events_reported: self.events.reported(),
         }
     }
+}
 
-    /// There are no more events.
-    fn detach(&self) {
-        self.completions.detach();
-        self.events.detach();
+impl Ends for Beside {
+    fn end(this: Ended<'_, Self>) {
+        Completions::end(this.part(|this| &this.completions));
+        Asynchronous::end(this.part(|this| &this.events));
     }
 }
 
 impl Kind for Cq {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_CQ;
     type Beside = Beside;
 
     fn beside() -> impl PinInit<Beside> {
@@ -95,12 +97,8 @@ impl Kind for Cq {
 }
 
 impl Object for Cq {
-    type Of = verbs::Cq;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        let dead = cq::destroy(object)?;
-        dead.handle().beside().detach();
-        Ok(dead)
+        cq::destroy(object)
     }
 }
 
@@ -232,10 +230,10 @@ fn create(mut new: New<'_, Cq>, arguments: Arguments) -> Result<(&Handle<Cq>, u3
         beside.completions.attach(channel);
     }
     beside.events.attach(arguments.events);
-    let made = cq::create(&new, &arguments.wanted).inspect_err(|_| beside.detach())?;
+    let made = cq::create(new, &arguments.wanted)?;
     // CAST: Drivers set a size that is not negative.
     let size = made.cqe() as u32;
-    Ok((new.made(made), size))
+    Ok((made.handle(), size))
 }
 
 /// Makes a queue for a command.

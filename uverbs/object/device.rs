@@ -9,7 +9,6 @@
 use crate::api::errno;
 use crate::edge::call::Call;
 use crate::edge::definitions::needs;
-use crate::edge::handle::New;
 use crate::edge::object::context::NewContext;
 use crate::edge::object::device;
 use crate::edge::object::device::Port;
@@ -261,9 +260,8 @@ fn invoke_write(call: &Call) -> Result {
 /// A context, with a file for its asynchronous events.
 fn get_context(call: &Call) -> Result {
     call.request::<ib_uverbs_get_context>()?;
-    let mut context = NewContext::alloc(call)?;
-    // Dropped before the context, which it is of.
-    let new = New::<AsyncFile>::begin(call)?;
+    let context = NewContext::alloc(call)?;
+    let new = context.begin::<AsyncFile>()?;
     call.respond(|answer: &mut ib_uverbs_get_context_resp| {
         answer.num_comp_vectors = call.char_device().completion_vectors();
         answer.async_fd = new.handle().number();
@@ -287,7 +285,7 @@ fn get_context_by_ioctl(call: &Call) -> Result {
         support |= u64::from(bindings::ib_uverbs_core_support_IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA);
     }
     call.output_if(SUPPORT, &support)?;
-    let mut context = NewContext::alloc(call)?;
+    let context = NewContext::alloc(call)?;
     let rights = match call.has(RIGHTS) {
         true => Some(call.copied_array::<i32>(RIGHTS)?),
         false => None,
@@ -301,10 +299,10 @@ fn query_context(call: &Call) -> Result {
     use bindings::uverbs_attrs_query_context_attr_ids_UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS as VECTORS;
 
     let context = call.ucontext()?;
-    let query = QueryContext::of(context.dev())?;
+    let query = QueryContext::of(context)?;
     call.output_if(VECTORS, &call.char_device().completion_vectors())?;
     call.output_if(SUPPORT, &OPTIONAL_MR_ACCESS)?;
-    query.call(context, call)
+    query.call(call)
 }
 
 /// The attributes of a device, for programs.
@@ -493,8 +491,7 @@ fn query_port_speed(call: &Call) -> Result {
 
     let device = call.ucontext()?.dev();
     let query = QuerySpeed::of(device)?;
-    let port = Port::of(device, call.constant(PORT)?)?;
-    call.output(ANSWER, &port.speed(query)?)
+    call.output(ANSWER, &query.call(call.constant(PORT)?)?)
 }
 
 /// The numbers of the handles of a type.

@@ -8,6 +8,7 @@ use crate::edge::call::Call;
 use crate::edge::definitions::needs;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
@@ -24,13 +25,11 @@ use rdma::bindings;
 use rdma::bindings::uverbs_attrs_alloc_dm_cmd_attr_ids_UVERBS_ATTR_ALLOC_DM_ALIGNMENT as ALIGNMENT;
 use rdma::bindings::uverbs_attrs_alloc_dm_cmd_attr_ids_UVERBS_ATTR_ALLOC_DM_HANDLE as HANDLE;
 use rdma::bindings::uverbs_attrs_alloc_dm_cmd_attr_ids_UVERBS_ATTR_ALLOC_DM_LENGTH as LENGTH;
-use rdma::edge::verbs;
 
 /// Handles of device memory.
 pub(crate) struct Dm;
 
 impl Kind for Dm {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_DM;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -39,12 +38,7 @@ impl Kind for Dm {
 }
 
 impl Object for Dm {
-    type Of = verbs::Dm;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         dm::free(object)
     }
 }

@@ -9,6 +9,7 @@ use crate::edge::definitions::needs;
 use crate::edge::handle::File;
 use crate::edge::handle::FileType;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::object::dmabuf;
 use crate::edge::object::dmabuf::Beside;
@@ -27,7 +28,6 @@ use rdma::edge::uverbs::Reason;
 pub(crate) struct DmaBuf;
 
 impl Kind for DmaBuf {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_DMABUF;
     type Beside = Beside;
 
     fn beside() -> impl PinInit<Beside> {

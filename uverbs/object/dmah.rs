@@ -9,6 +9,7 @@ use crate::edge::call::Call;
 use crate::edge::definitions::needs;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
@@ -26,13 +27,11 @@ use rdma::bindings::uverbs_attrs_alloc_dmah_cmd_attr_ids_UVERBS_ATTR_ALLOC_DMAH_
 use rdma::bindings::uverbs_attrs_alloc_dmah_cmd_attr_ids_UVERBS_ATTR_ALLOC_DMAH_HANDLE as HANDLE;
 use rdma::bindings::uverbs_attrs_alloc_dmah_cmd_attr_ids_UVERBS_ATTR_ALLOC_DMAH_PH as HINT;
 use rdma::bindings::uverbs_attrs_alloc_dmah_cmd_attr_ids_UVERBS_ATTR_ALLOC_DMAH_TPH_MEM_TYPE as MEMORY;
-use rdma::edge::verbs;
 
 /// Handles of DMA handles.
 pub(crate) struct Dmah;
 
 impl Kind for Dmah {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_DMAH;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -41,12 +40,7 @@ impl Kind for Dmah {
 }
 
 impl Object for Dmah {
-    type Of = verbs::Dmah;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         dmah::free(object)
     }
 }

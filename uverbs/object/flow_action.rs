@@ -8,6 +8,7 @@
 use crate::edge::definitions::needs;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
@@ -25,7 +26,6 @@ use rdma::bindings;
 pub(crate) struct FlowAction;
 
 impl Kind for FlowAction {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_FLOW_ACTION;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -34,12 +34,7 @@ impl Kind for FlowAction {
 }
 
 impl Object for FlowAction {
-    type Of = flow_action::Action;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         flow_action::destroy(object)
     }
 }

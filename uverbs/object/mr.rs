@@ -10,6 +10,7 @@ use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Exclusive;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
@@ -46,7 +47,6 @@ use rdma::edge::verbs;
 pub(crate) struct Mr;
 
 impl Kind for Mr {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_MR;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -55,8 +55,6 @@ impl Kind for Mr {
 }
 
 impl Object for Mr {
-    type Of = verbs::Mr;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         mr::deregister(object)
     }
@@ -301,14 +299,13 @@ fn register(call: &Call) -> Result {
     };
     let pd = Shared::<Pd>::get(call, request.pd_handle)?;
     let place = Some((request.hca_va, request.length));
-    let made = mr::register(&new, &pd, &asked, None, place)?;
+    let made = mr::register(new, &pd, &asked, None, place)?;
     drop(pd);
     let (lkey, rkey) = (made.lkey(), made.rkey());
-    let handle = new.made(made);
     call.respond(|answer: &mut ib_uverbs_reg_mr_resp| {
         answer.lkey = lkey;
         answer.rkey = rkey;
-        answer.mr_handle = handle.number();
+        answer.mr_handle = made.handle().number();
     })
 }
 
@@ -357,9 +354,8 @@ fn register_by_ioctl(call: &Call) -> Result {
         iova,
         access,
     };
-    let made = mr::register(&new, pd, &asked, dmah, None)?;
+    let made = mr::register(new, pd, &asked, dmah, None)?;
     let (lkey, rkey) = (made.lkey(), made.rkey());
-    new.made(made);
     call.output(reg::LKEY, &lkey)?;
     call.output(reg::RKEY, &rkey)
 }
@@ -386,9 +382,8 @@ fn register_dmabuf(call: &Call) -> Result {
         iova,
         access,
     };
-    let made = mr::register(&new, pd, &asked, None, None)?;
+    let made = mr::register(new, pd, &asked, None, None)?;
     let (lkey, rkey) = (made.lkey(), made.rkey());
-    new.made(made);
     call.output(reg_dmabuf::LKEY, &lkey)?;
     call.output(reg_dmabuf::RKEY, &rkey)
 }
@@ -413,9 +408,8 @@ fn register_dm(call: &Call) -> Result {
         return Err(EINVAL);
     }
     let new = call.take_new::<Mr>(reg_dm::HANDLE)?;
-    let made = mr::register_dm(&new, pd, dm, (offset, length), access)?;
+    let made = mr::register_dm(new, pd, dm, (offset, length), access)?;
     let (lkey, rkey) = (made.lkey(), made.rkey());
-    new.made(made);
     call.output(reg_dm::LKEY, &lkey)?;
     call.output(reg_dm::RKEY, &rkey)
 }
@@ -427,7 +421,7 @@ fn register_again(call: &Call) -> Result {
     use bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS as MEMORY;
 
     let request: ib_uverbs_rereg_mr = call.request()?;
-    let mut what = request.flags;
+    let what = request.flags;
     if what == 0 {
         return Err(EINVAL);
     }
@@ -447,9 +441,7 @@ fn register_again(call: &Call) -> Result {
     let mut pd = None;
     if what & PD != 0 {
         let asked = Shared::<Pd>::get(call, request.pd_handle)?;
-        if core::ptr::eq::<verbs::Pd>(&*asked, old.pd()) {
-            what &= !PD;
-        } else {
+        if !core::ptr::eq::<verbs::Pd>(&*asked, old.pd()) {
             pd = Some(asked);
         }
     }
@@ -463,20 +455,7 @@ fn register_again(call: &Call) -> Result {
     };
     // The driver may make a new region.
     let new = New::<Mr>::begin(call)?;
-    let made = mr::register_again(&old, &new, pd.as_deref().unwrap_or(old.pd()), what, &to)?;
-    let keys;
-    if let Some(made) = made {
-        keys = (made.lkey(), made.rkey());
-        old.replace(new, made);
-    } else {
-        if let Some(pd) = &pd {
-            mr::moved_to(&old, pd);
-        }
-        if what & MEMORY != 0 {
-            mr::remapped(&old, request.hca_va, request.length);
-        }
-        keys = (old.lkey(), old.rkey());
-    }
+    let keys = mr::register_again(old, new, pd.as_deref(), what, &to)?;
     call.respond(|answer: &mut ib_uverbs_rereg_mr_resp| (answer.lkey, answer.rkey) = keys)
 }
 

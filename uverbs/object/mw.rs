@@ -9,6 +9,7 @@ use crate::edge::definitions::needs;
 use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
@@ -28,13 +29,11 @@ use rdma::bindings;
 use rdma::bindings::ib_uverbs_alloc_mw;
 use rdma::bindings::ib_uverbs_alloc_mw_resp;
 use rdma::bindings::ib_uverbs_dealloc_mw;
-use rdma::edge::verbs;
 
 /// Handles of memory windows.
 pub(crate) struct Mw;
 
 impl Kind for Mw {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_MW;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -43,8 +42,6 @@ impl Kind for Mw {
 }
 
 impl Object for Mw {
-    type Of = verbs::Mw;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         mw::dealloc(object)
     }

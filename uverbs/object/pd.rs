@@ -9,6 +9,7 @@ use crate::edge::definitions::needs;
 use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
@@ -26,13 +27,11 @@ use rdma::bindings;
 use rdma::bindings::ib_uverbs_alloc_pd;
 use rdma::bindings::ib_uverbs_alloc_pd_resp;
 use rdma::bindings::ib_uverbs_dealloc_pd;
-use rdma::edge::verbs;
 
 /// Handles of protection domains.
 pub(crate) struct Pd;
 
 impl Kind for Pd {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_PD;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -41,12 +40,7 @@ impl Kind for Pd {
 }
 
 impl Object for Pd {
-    type Of = verbs::Pd;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         pd::dealloc(object)
     }
 }

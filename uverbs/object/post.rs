@@ -13,7 +13,7 @@ use crate::api::errno;
 use crate::edge::call::Call;
 use crate::edge::call::Rest;
 use crate::edge::definitions::needs;
-use crate::edge::handle::Kind;
+use crate::edge::handle::Id;
 use crate::edge::handle::Shared;
 use crate::edge::object::post::Entry;
 use crate::edge::object::post::Recvs;

@@ -16,7 +16,10 @@ use crate::edge::events::Asynchronous;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Destroyed;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -57,7 +60,6 @@ use rdma::bindings::ib_uverbs_ex_create_qp_resp;
 use rdma::bindings::ib_uverbs_open_qp;
 use rdma::bindings::ib_uverbs_qp_cap;
 use rdma::edge::uverbs::Reason;
-use rdma::edge::verbs;
 
 /// Handles of queue pairs.
 pub(crate) struct Qp;
@@ -77,8 +79,15 @@ pub(crate) struct Beside {
     pub(crate) number: Atomic<u32>,
 }
 
+impl Ends for Beside {
+    fn end(this: Ended<'_, Self>) {
+        this.groups.free();
+        DomainUse::end(this.part(|this| &this.domain));
+        Asynchronous::end(this.part(|this| &this.events));
+    }
+}
+
 impl Kind for Qp {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_QP;
     type Beside = Beside;
 
     fn beside() -> impl PinInit<Beside> {
@@ -92,8 +101,6 @@ impl Kind for Qp {
 }
 
 impl Object for Qp {
-    type Of = verbs::Qp;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         let groups = &object.handle().beside().groups;
         if object.why() != Reason::DESTROY {
@@ -101,12 +108,7 @@ impl Object for Qp {
         } else if groups.any() {
             return Err(EBUSY);
         }
-        let dead = qp::destroy(object)?;
-        let beside = dead.handle().beside();
-        beside.groups.free();
-        beside.domain.detach();
-        beside.events.detach();
-        Ok(dead)
+        qp::destroy(object)
     }
 }
 
@@ -285,8 +287,7 @@ struct Made {
 /// Makes a queue pair, for both ways to ask for one. May sleep.
 fn create(mut new: New<'_, Qp>, request: Request<'_>) -> Result<Made> {
     new.set_user_handle(request.user_handle);
-    let beside = new.handle().beside();
-    beside.events.attach(request.events);
+    new.handle().beside().events.attach(request.events);
     let asked = Asked {
         kind: request.of.0,
         cap: request.cap,
@@ -294,25 +295,18 @@ fn create(mut new: New<'_, Qp>, request: Request<'_>) -> Result<Made> {
         source_qpn: request.source.map(|SourceQpn(number)| number),
         signals_all: request.signals_all,
     };
-    match qp::create(&new, &request.parts, &asked) {
-        Ok((made, cap)) => {
-            if let Some(domain) = request.domain {
-                beside.domain.attach(domain);
-            }
-            let number = made.qp_num();
-            beside.number.store(number, Relaxed);
-            let handle = new.made(made).number();
-            Ok(Made {
-                handle,
-                number,
-                cap,
-            })
-        }
-        Err(error) => {
-            beside.events.detach();
-            Err(error)
-        }
+    let (made, cap) = qp::create(new, &request.parts, &asked)?;
+    let beside = made.handle().beside();
+    if let Some(domain) = request.domain {
+        beside.domain.attach(domain);
     }
+    let number = made.qp_num();
+    beside.number.store(number, Relaxed);
+    Ok(Made {
+        handle: made.handle().number(),
+        number,
+        cap,
+    })
 }
 
 fn create_by_command(call: &Call) -> Result {
@@ -560,14 +554,14 @@ fn open(call: &Call) -> Result {
     let mut new = New::<Qp>::begin(call)?;
     let domain = Shared::<Xrcd>::get(call, request.pd_handle).map_err(|_| EINVAL)?;
     new.set_user_handle(request.user_handle);
-    let beside = new.handle().beside();
-    beside.events.attach(events::default_file(call));
-    let opened = qp::open(&new, &domain, (request.qpn, request.qp_type.into()))
-        .inspect_err(|_| beside.events.detach())?;
+    let events = events::default_file(call);
+    new.handle().beside().events.attach(events);
+    let opened = qp::open(new, &domain, (request.qpn, request.qp_type.into()))?;
+    let beside = opened.handle().beside();
     beside.domain.attach(domain.handle());
     let number = opened.qp_num();
     beside.number.store(number, Relaxed);
-    let handle = new.made(opened).number();
+    let handle = opened.handle().number();
     call.respond(|answer: &mut ib_uverbs_create_qp_resp| {
         answer.qpn = number;
         answer.qp_handle = handle;

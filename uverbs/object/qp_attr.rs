@@ -7,7 +7,7 @@
 
 use crate::edge::call::Call;
 use crate::edge::definitions::needs;
-use crate::edge::handle::Kind;
+use crate::edge::handle::Id;
 use crate::edge::handle::Shared;
 use crate::edge::object::device::Port;
 use crate::edge::object::qp;

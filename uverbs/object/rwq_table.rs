@@ -10,6 +10,7 @@ use crate::edge::definitions::needs;
 use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
@@ -31,13 +32,11 @@ use rdma::bindings::ib_uverbs_ex_create_rwq_ind_table;
 use rdma::bindings::ib_uverbs_ex_create_rwq_ind_table_resp;
 use rdma::bindings::ib_uverbs_ex_destroy_rwq_ind_table;
 use rdma::edge::object::Use;
-use rdma::edge::verbs;
 
 /// Handles of indirection tables.
 pub(crate) struct RwqTable;
 
 impl Kind for RwqTable {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_RWQ_IND_TBL;
     type Beside = ();
 
     fn beside() -> impl PinInit<()> {
@@ -46,12 +45,7 @@ impl Kind for RwqTable {
 }
 
 impl Object for RwqTable {
-    type Of = verbs::RwqTable;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        if object.object().usecnt().is_used() {
-            return Err(EBUSY);
-        }
         rwq_table::destroy(object)
     }
 }

@@ -12,7 +12,10 @@ use crate::edge::events::Asynchronous;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Destroyed;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -70,8 +73,14 @@ impl Beside {
     }
 }
 
+impl Ends for Beside {
+    fn end(this: Ended<'_, Self>) {
+        DomainUse::end(this.part(|this| &this.domain));
+        Asynchronous::end(this.part(|this| &this.events));
+    }
+}
+
 impl Kind for Srq {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_SRQ;
     type Beside = Beside;
 
     fn beside() -> impl PinInit<Beside> {
@@ -83,14 +92,8 @@ impl Kind for Srq {
 }
 
 impl Object for Srq {
-    type Of = verbs::Srq;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        let dead = srq::destroy(object)?;
-        let beside = dead.handle().beside();
-        beside.domain.detach();
-        beside.events.detach();
-        Ok(dead)
+        srq::destroy(object)
     }
 }
 
@@ -221,19 +224,18 @@ struct Facts {
 fn create<'c>(mut new: New<'c, Srq>, arguments: Arguments<'_>) -> Result<(&'c Handle<Srq>, Facts)> {
     new.set_user_handle(arguments.user_handle);
     // The driver may raise events before it returns.
-    let beside = new.handle().beside();
-    beside.events.attach(arguments.events);
-    let made = srq::create(&new, arguments.pd, &arguments.wanted)
-        .inspect_err(|_| beside.events.detach())?;
+    new.handle().beside().events.attach(arguments.events);
+    let made = srq::create(new, arguments.pd, &arguments.wanted)?;
+    let handle = made.srq.handle();
     if let Some(domain) = arguments.domain {
-        beside.domain.attach(domain);
+        handle.beside().domain.attach(domain);
     }
     let facts = Facts {
         max_wr: made.max_wr,
         max_sge: made.max_sge,
         number: made.number,
     };
-    Ok((new.made(made.srq), facts))
+    Ok((handle, facts))
 }
 
 /// Makes a queue for a command.

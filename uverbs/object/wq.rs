@@ -11,7 +11,10 @@ use crate::edge::events::Asynchronous;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Destroyed;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
@@ -52,8 +55,13 @@ pub(crate) struct Beside {
     pub(crate) events: Asynchronous,
 }
 
+impl Ends for Beside {
+    fn end(this: Ended<'_, Self>) {
+        Asynchronous::end(this.part(|this| &this.events));
+    }
+}
+
 impl Kind for Wq {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_WQ;
     type Beside = Beside;
 
     fn beside() -> impl PinInit<Beside> {
@@ -64,12 +72,8 @@ impl Kind for Wq {
 }
 
 impl Object for Wq {
-    type Of = verbs::Wq;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        let dead = wq::destroy(object)?;
-        dead.handle().beside().events.detach();
-        Ok(dead)
+        wq::destroy(object)
     }
 }
 
@@ -172,16 +176,14 @@ struct Facts {
 fn create<'c>(mut new: New<'c, Wq>, arguments: Arguments<'_>) -> Result<(&'c Handle<Wq>, Facts)> {
     new.set_user_handle(arguments.user_handle);
     // The driver may raise events before it returns.
-    let events = &new.handle().beside().events;
-    events.attach(arguments.events);
-    let made =
-        wq::create(&new, arguments.pd, &arguments.wanted).inspect_err(|_| events.detach())?;
+    new.handle().beside().events.attach(arguments.events);
+    let made = wq::create(new, arguments.pd, &arguments.wanted)?;
     let facts = Facts {
         max_wr: made.max_wr,
         max_sge: made.max_sge,
         number: made.wq.wq_num(),
     };
-    Ok((new.made(made.wq), facts))
+    Ok((made.wq.handle(), facts))
 }
 
 /// The type of all queues.

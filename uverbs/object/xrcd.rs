@@ -9,12 +9,14 @@ use crate::edge::definitions::needs;
 use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
+use crate::edge::handle::Id;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
 use crate::edge::object::xrcd;
-use crate::edge::object::xrcd::Domain;
 use crate::edge::object::xrcd::Inode;
 use crate::proto::spec::Access;
 use crate::table::nothing;
@@ -23,7 +25,6 @@ use crate::table::Def;
 use crate::table::Method;
 use crate::table::Tree;
 use crate::table::Write;
-use crate::xrcd::Table;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
@@ -32,7 +33,6 @@ use rdma::bindings;
 use rdma::bindings::ib_uverbs_close_xrcd;
 use rdma::bindings::ib_uverbs_open_xrcd;
 use rdma::bindings::ib_uverbs_open_xrcd_resp;
-use rdma::edge::verbs;
 
 /// Handles of XRC domains.
 pub(crate) struct Xrcd;
@@ -56,8 +56,12 @@ impl Users {
     }
 }
 
+impl Ends for Users {
+    /// Objects that were made with a domain that is forgotten refer to its handle still.
+    fn end(_: Ended<'_, Self>) {}
+}
+
 impl Kind for Xrcd {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_XRCD;
     type Beside = Users;
 
     fn beside() -> impl PinInit<Users> {
@@ -66,19 +70,11 @@ impl Kind for Xrcd {
 }
 
 impl Object for Xrcd {
-    type Of = verbs::Xrcd;
-
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         if object.handle().beside().any() {
             return Err(EBUSY);
         }
-        let device = object.call().char_device();
-        // The entry goes after the lock.
-        let (dead, _entry) = {
-            let mut table = device.xrcds.lock();
-            xrcd::close(object, &mut table)?
-        };
-        Ok(dead)
+        xrcd::close(object)
     }
 }
 
@@ -122,30 +118,12 @@ fn open(call: &Call) -> Result {
     let handle = match request.fd {
         NO_FILE => {
             let new = New::<Xrcd>::begin(call)?;
-            let made = xrcd::alloc(&new, None)?;
+            let made = xrcd::alloc(&new)?;
             new.made(made)
         }
-        fd => open_shared(call, Inode::of_file(fd)?, request.oflags)?,
+        fd => xrcd::open(call, Inode::of_file(fd)?, request.oflags)?,
     };
     call.respond(|answer: &mut ib_uverbs_open_xrcd_resp| answer.xrcd_handle = handle.number())
-}
-
-/// Opens the domain of a file, or makes it.
-fn open_shared(call: &Call, inode: Inode, flags: u32) -> Result<&handle::Handle<Xrcd>> {
-    let mut table = call.char_device().xrcds.lock();
-    match table.find(&inode) {
-        None if flags & bindings::O_CREAT == 0 => return Err(EAGAIN),
-        Some(_) if flags & bindings::O_EXCL != 0 => return Err(EINVAL),
-        _ => {}
-    }
-    let new = New::<Xrcd>::begin(call)?;
-    if let Some(domain) = table.find(&inode) {
-        return Ok(domain.share(new));
-    }
-    let reserved = Table::reserve()?;
-    let made = xrcd::alloc(&new, Some(&inode))?;
-    table.insert(reserved, inode, Domain::first(&made));
-    Ok(new.made(made))
 }
 
 fn close(call: &Call) -> Result {

@@ -42,12 +42,10 @@ rdma::import! {
 /// device is gone; `ENOMEM`, `EAGAIN` (cgroup), `EMFILE`.
 pub(crate) fn begin(wanted: Wanted<'_>, call: &Call) -> Result<Creating> {
     let kind = wanted.kind()?;
-    let held = call.file().hw_destroy_rwsem().try_read().ok_or(EIO)?;
-    let handle = match classes::class(kind).ok_or(EINVAL)? {
-        Class::Numbered => begin_numbered(kind, call)?,
-        Class::File => begin_file(kind, call)?,
-    };
-    Ok(Creating::new(handle, held))
+    Creating::begin(call, || match classes::class(kind).ok_or(EINVAL)? {
+        Class::Numbered => begin_numbered(kind, call),
+        Class::File => begin_file(kind, call),
+    })
 }
 
 fn allocate(kind: &ApiObject, call: &Call) -> Result<HandleRef> {
@@ -82,7 +80,9 @@ fn begin_file(kind: &ApiObject, call: &Call) -> Result<HandleRef> {
 /// Shows a handle, whose object was made, to its user. Never fails.
 pub(crate) fn commit(handle: Creating, call: &Call) {
     // `ib_uverbs` has a reference to the file during a call; the handle may be gone at the end.
-    let (handle, held) = handle.into_parts(call);
+    let Some((handle, held)) = handle.into_parts(call) else {
+        return;
+    };
     let file = call.file();
     file::list(file, handle.another());
     let handle = handle.unlock();
@@ -101,7 +101,9 @@ pub(crate) fn abort(handle: Creating, call: &Call, made: bool) {
         commit(handle, call);
         return;
     }
-    let (handle, held) = handle.into_parts(call);
+    let Some((handle, held)) = handle.into_parts(call) else {
+        return;
+    };
     let file = call.file();
     kernel::warn_on!(handle.context().is_none());
     match classes::class(handle.uapi_object()) {

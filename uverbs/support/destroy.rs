@@ -11,7 +11,6 @@
 use crate::edge::charge;
 use crate::edge::classes;
 use crate::edge::classes::Class;
-use crate::edge::classes::Cleanup;
 use crate::edge::file;
 use crate::edge::file::Cleaned;
 use crate::edge::file::DeadFile;
@@ -21,6 +20,7 @@ use crate::edge::handle::Found;
 use crate::edge::handle::HandleRef;
 use crate::edge::handle::Released;
 use crate::edge::handle::ReleasedFile;
+use crate::edge::handle::Sole;
 use crate::edge::handle::Wanted;
 use crate::edge::with_call;
 use crate::edge::Call;
@@ -39,22 +39,17 @@ use rdma::edge::Passed;
 /// # Errors
 ///
 /// Those of the type; `EIO` if the type is gone.
-pub(crate) fn object(handle: &Uobject, reason: Reason, call: &Call) -> Result {
-    let kind = handle.uapi_object();
-    match classes::class(kind).ok_or(EINVAL)? {
+pub(crate) fn object(handle: &impl Sole, reason: Reason, call: &Call) -> Result {
+    match classes::class(handle.uapi_object()).ok_or(EINVAL)? {
         Class::Numbered => {
-            let kind = classes::numbered(kind).ok_or(EIO)?;
-            classes::destroy_numbered(kind, handle, reason, call)?;
+            classes::destroy_numbered(handle, reason, call)?;
             if reason != Reason::ABORT {
                 charge::uncharge(handle);
             }
+            Ok(())
         }
-        Class::File => {
-            let kind = classes::file_type(kind).ok_or(EIO)?;
-            classes::destroy_file(kind, handle, reason);
-        }
+        Class::File => classes::destroy_file(handle, reason),
     }
-    Ok(())
 }
 
 /// Destroys the object of a handle that was committed, if it still has one. The handle leaves the
@@ -70,11 +65,11 @@ fn destroy(locked: Exclusive<'_>, reason: Reason, call: &Call) -> Result {
     file.hw_destroy_rwsem().assert_held();
     handle.assert_locked(Access::Write);
     if !handle.object().is_null() {
-        if let Err(error) = object(handle, reason, call) {
+        if let Err(error) = object(&locked, reason, call) {
             locked.unlock();
             return Err(error);
         }
-        handle.clear_object();
+        locked.clear_object();
     }
     handle.clear_context();
     let shown = if reason == Reason::DESTROY {
@@ -165,9 +160,11 @@ fn all(cleaned: Cleaned<'_>, reason: Reason) -> Result {
         while let Some(handle) = next.take() {
             next = file::after(file, &handle);
             call.set_context_of(&handle);
-            let locked = Exclusive::of_all(&handle, &cleaned);
+            let Some(locked) = Exclusive::of_all(&handle, &cleaned) else {
+                continue;
+            };
             if forget {
-                handle.clear_object();
+                locked.clear_object();
             }
             if destroy(locked, reason, call).is_ok() {
                 outcome = Ok(());
@@ -183,7 +180,7 @@ fn all(cleaned: Cleaned<'_>, reason: Reason) -> Result {
 
 /// A file of a handle is released: its object is destroyed, unless all of the open file are being
 /// destroyed, or were.
-fn released(released: Released) -> Result {
+fn destroy_released(released: &Released) {
     if let Some(held) = released.file_use.hw_destroy_rwsem().try_read() {
         with_call(&released.file_use, |call| {
             call.set_context_of(&released.handle);
@@ -192,20 +189,24 @@ fn released(released: Released) -> Result {
         });
         drop(held);
     }
+}
+
+/// See [`destroy_released`].
+fn released(released: Released) -> Result {
+    destroy_released(&released);
     Ok(())
 }
 
 /// A file of a handle is released: the object is destroyed, and the type is told.
 fn release_file(_inode: Passed<bindings::inode>, file: ReleasedFile) -> Result {
     // An aborted handle has left its file.
-    let Some(handle) = file.handle() else {
+    let Some(released) = file.handle() else {
         return Ok(());
     };
-    let cleanup = Cleanup::of(&handle.handle).map(|cleanup| (cleanup, handle.handle.another()));
-    released(handle)?;
-    if let Some((cleanup, handle)) = cleanup {
-        cleanup.run(&handle);
-    }
+    destroy_released(&released);
+    // The use of the open file is given back after this: its type may refer to handles of other
+    // objects, which the end of the open file frees.
+    released.clean_up();
     Ok(())
 }
 

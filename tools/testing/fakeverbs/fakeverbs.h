@@ -67,6 +67,8 @@ u32 fv_new_id(void);
 void fv_remember(struct fv_obj *obj, const char *kind, u32 id, void *ib);
 void fv_forget(struct fv_obj *obj);
 bool fv_objects_left(void);
+/* Ends what uverbs has forgotten, since its end was refused. */
+void fv_end_left(void);
 int fv_knobs_init(void);
 void fv_knobs_exit(void);
 
@@ -74,6 +76,7 @@ void fv_knobs_exit(void);
 int fv_register(void);
 void fv_unregister(void);
 void fv_unregister_later(void);
+void fv_disassociate(void);
 void fv_port_event(enum ib_event_type type);
 
 struct fv_ucontext {

@@ -10,6 +10,7 @@
  *	sleep OP MS		each call of OP sleeps first (0: no more)
  *	event KIND ID TYPE	raise an event on an object, or on "port 1"
  *	complete ID COUNT	put COUNT completions into a CQ
+ *	disassociate		take the pages away from all mappings
  *	unregister		from a work item, without waiting
  *	register		the device, if there is none
  */
@@ -85,6 +86,39 @@ bool fv_objects_left(void)
 	}
 	spin_unlock_irq(&lock);
 	return left;
+}
+
+static void *left(const char *kind)
+{
+	struct fv_obj *obj;
+	void *ib = NULL;
+
+	spin_lock_irq(&lock);
+	list_for_each_entry(obj, &objects, list)
+		if (!strcmp(obj->kind, kind))
+			ib = obj->ib;
+	spin_unlock_irq(&lock);
+	return ib;
+}
+
+void fv_end_left(void)
+{
+	void *ib;
+	int op;
+
+	spin_lock_irq(&lock);
+	for (op = 0; op < FV_OP_COUNT; op++)
+		knobs[op].count = 0;
+	spin_unlock_irq(&lock);
+	while ((ib = left("qp")))
+		if (ib_destroy_qp_user(ib, NULL))
+			return;
+	while ((ib = left("cq")))
+		if (ib_destroy_cq_user(ib, NULL))
+			return;
+	while ((ib = left("pd")))
+		if (ib_dealloc_pd_user(ib, NULL))
+			return;
 }
 
 static int record(enum fv_op op, u32 id, u64 a, u64 b, u64 c, u64 d)
@@ -224,6 +258,10 @@ static int obey(const char *line)
 	}
 	if (sysfs_streq(line, "register"))
 		return fv_register();
+	if (sysfs_streq(line, "disassociate")) {
+		fv_disassociate();
+		return 0;
+	}
 	if (sscanf(line, "event %31s %u %u", name, &a, &b) == 3)
 		return raise(name, a, b);
 	if (sscanf(line, "complete %u %u", &a, &b) == 2)

@@ -173,6 +173,7 @@ void fv_unregister(void)
 	mutex_lock(&registration);
 	if (device) {
 		ib_unregister_device(&device->ib);
+		fv_end_left();
 		ib_dealloc_device(&device->ib);
 		device = NULL;
 		WARN_ON(fv_objects_left());
@@ -189,6 +190,14 @@ static DECLARE_WORK(work, unregister_work);
 void fv_unregister_later(void)
 {
 	schedule_work(&work);
+}
+
+void fv_disassociate(void)
+{
+	mutex_lock(&registration);
+	if (device)
+		rdma_user_mmap_disassociate(&device->ib);
+	mutex_unlock(&registration);
 }
 
 void fv_port_event(enum ib_event_type type)

@@ -24,6 +24,8 @@ steps() { # CORE
     check "$1: the driver loads" modprobe fakeverbs
     check "$1: it has a node" wait_until 10 has_node fakeverbs0
     for part in objects events unregister; do verbs "$1" $part; done
+    # The C ib_uverbs leaves events that refer to handles which are gone.
+    [ "$1" = "C core" ] || verbs "$1" forget
     check "$1: the driver unloads" wait_until 10 rmmod fakeverbs
     check "$1: a wrong definition gives no node" wrong_definition
 }

@@ -4,6 +4,8 @@
 fakeverbs.py objects     an object of every kind, what the driver saw of it, and its end
 fakeverbs.py events      events and completions
 fakeverbs.py unregister  the device goes while everything is open
+fakeverbs.py forget      the device goes, and the driver refuses the end of objects
+fakeverbs.py zap         the cost of many mappings of two processes, for time that is counted
 
 Prints "ok CASE" or "not ok CASE: why", then "end"; exits 1 if a case failed."""
 
@@ -860,7 +862,126 @@ def unregister():
     case("closed", e.close)
 
 
+def will_warn(count, pattern):
+    """The kernel warns so often next, which is no failure; see reports.sh."""
+    with open("/dev/kmsg", "w") as f:
+        f.write(f"rdma-test warns {count} {pattern}")
+
+
+def forget():
+    """Objects that the driver does not destroy are forgotten: their events go, as they do with
+    objects that are destroyed, since the handles that the events refer to may go from then on."""
+    def refusing():
+        e = Everything()
+        answer, _ = e.v.write(ALLOC_PD, b"", 4)
+        e.pd = u32(answer)
+        answer, _ = e.v.write(CREATE_CQ, struct.pack("<QIIiI", 0xC1, 32, 0, -1, 0), 8)
+        e.cq = u32(answer)
+        e.rc, number, _ = e.make_qp(RC)
+        for _ in range(3):
+            command(f"event qp {number} 4")
+        return e
+
+    one, other, ended = refusing(), refusing(), []
+
+    def gone():
+        command("refuse destroy_qp 1000 16")
+        # One for each open file.
+        will_warn(2, "[[]ib_uverbs[]]")
+        calls()
+        command("unregister")
+        wait_for("the device to go", lambda: not os.path.exists("/sys/class/infiniband/fakeverbs0"))
+        # The driver destroys what is left then.
+        wait_for("the end of both domains", lambda: len(ended.extend(calls("dealloc_pd")) or ended) == 2)
+
+    def handle_first():
+        answer = one.v.write(DESTROY_QP, struct.pack("<II", one.rc, 0), 4, echo=False)
+        same("events that were read", u32(answer), 0)
+        # The memory of the handle goes after this.
+        time.sleep(0.5)
+        same("fatal", event(one.async_fd), (0, 8))
+        refused(errno.EAGAIN, lambda: nonblocking(one.async_fd))
+        one.close()
+
+    def file_last():
+        other.v.close()
+        time.sleep(0.5)
+        os.close(other.async_fd)
+
+    def again():
+        command("register")
+        wait_for("a node", lambda: node_of() is not None)
+
+    if case("the device goes, and the driver refuses the end of objects", gone):
+        case("a forgotten object has no events", handle_first)
+        case("the file of its events is the last one of the program", file_last)
+        case("registered again", again)
+
+
+class Mapper:
+    """A process that maps a page of an open file as often as it is asked. It ends with this one."""
+
+    TURN = 50
+
+    def __init__(self, verbs, offset):
+        asked, self.ask = os.pipe()
+        self.told, tell = os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(asked)
+            os.close(tell)
+            return
+        os.close(self.ask)
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+        failed = ctypes.c_void_p(-1).value
+        while os.read(asked, 1):
+            for _ in range(self.TURN):
+                if libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, mmap.MAP_SHARED, verbs.fd, offset) == failed:
+                    os._exit(1)
+            os.write(tell, b".")
+        os._exit(0)
+
+    def turn(self):
+        os.write(self.ask, b"?")
+        same("told", os.read(self.told, 1), b".")
+
+    def end(self):
+        os.close(self.ask)
+        os.close(self.told)
+        os.waitpid(self.pid, 0)
+
+
+def zap():
+    def cost(turns):
+        """How long it takes to take the pages away from mappings that two processes made by turns."""
+        verbs = Verbs(node_of())
+        answer, echo = verbs.write(GET_CONTEXT, b"", 8)
+        one = Mapper(verbs, echo.arg[0])
+        other = Mapper(verbs, echo.arg[0])
+        for _ in range(turns):
+            one.turn()
+            other.turn()
+        start = time.monotonic_ns()
+        command("disassociate")
+        took = time.monotonic_ns() - start
+        other.end()
+        one.end()
+        os.close(u32(answer))
+        verbs.close()
+        return took
+
+    def grows_as_number():
+        half, whole = cost(80), cost(160)
+        print(f"# 8000 mappings: {half / 1e6:.1f} ms, 16000: {whole / 1e6:.1f} ms")
+        if 2 * whole > 5 * half:
+            raise AssertionError("twice the mappings took more than 2.5 times as long")
+
+    case("mappings of two processes are taken away one after another", grows_as_number)
+
+
 if __name__ == "__main__":
-    {"objects": objects, "events": events, "unregister": unregister}[sys.argv[1]]()
+    {"objects": objects, "events": events, "unregister": unregister, "forget": forget, "zap": zap}[sys.argv[1]]()
     print("end")
     sys.exit(failed)

@@ -104,6 +104,23 @@ two_named() { printf '%s\n' "$cut" "$isert" a "$cut" "$isert" >"$work/log" && [ 
 check "reports: others are seen beside it" not_hidden
 check "reports: each is named" two_named
 
+# --- a warning that a test causes, and tells of before
+told='[ 0.9] rdma-test warns 2 [[]ib_uverbs[]]'
+ours_warns='[ 1.0] WARNING: at end+0x1/0x2 [ib_uverbs], CPU#0: kworker/0:1H/48'
+as_told() { printf '%s\n' a "$told" "$cut" "$ours_warns" b "$cut" "$ours_warns" c >"$work/log" && ! reports "$work/log"; }
+told_but() { # EXPECTED LINE...
+    local expected=$1
+    shift
+    printf '%s\n' "$told" "$@" >"$work/log"
+    reports "$work/log" >"$work/found" && grep -qF -- "$expected" "$work/found" && [ "$(wc -l <"$work/found")" = "${lines:-1}" ]
+}
+check "reports: warnings that a test told of are none" as_told
+check "reports: one that does not come" told_but '1 more warnings' "$cut" "$ours_warns"
+check "reports: a test that begins after that" told_but '2 more warnings' "$(mark_begin 2 b)" "$told" "$cut" "$ours_warns" "$cut" "$ours_warns"
+lines=2 check "reports: one more than was told" told_but "$ours_warns" "$cut" "$ours_warns" "$cut" "$ours_warns" "$cut" "$ours_warns"
+lines=2 check "reports: another module warns" told_but 'core' "$cut" "[ 1.0] WARNING: at a+0x1/0x2 [core]" "$cut" "$ours_warns" "$cut" "$ours_warns"
+lines=1 check "reports: an error that is no warning" told_but 'BUG: x [ib_uverbs]' "$cut" "$ours_warns" "$cut" "$ours_warns" "[ 1.1] BUG: x [ib_uverbs]"
+
 # --- whose lines are which
 cat >"$work/whole" <<'LINES'
 [ 0.0] Linux version 7.2.0

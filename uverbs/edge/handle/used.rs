@@ -14,26 +14,34 @@ use rdma::sync::rcu;
 ///
 /// # Invariants
 ///
-/// The handle is in the table of its open file, has an object, and one of its users is this value,
+/// The handle is in the table of its open file, its object is `object`, and one of its users is this value,
 /// which exists in a [`Quick`] section of the file. Its object is not destroyed meanwhile: by its
 /// user only if there is no other user (`usecnt`), by the end of the file after the last call, by the
 /// removal of the device after the section. So the table keeps its reference to the handle.
 pub(crate) struct Used<'a, K: Object> {
     handle: NonNull<Handle<K>>,
+    object: NonNull<<K::Of as View>::C>,
     _section: PhantomData<&'a Quick<'a>>,
 }
 
 impl<'a, K: Object> Used<'a, K> {
-    /// Finds a handle by its number; `None` if there is none of the type, or somebody has it alone.
+    /// Finds a handle by its number; `None` if there is none of the type, it has no object, or
+    /// somebody has it alone.
     #[inline]
     pub(crate) fn find(section: &'a Quick<'_>, number: u32) -> Option<Self> {
         let reader = rcu::read_lock();
         let handle = Handle::<K>::of(section.file().idr().load(number, &reader)?)?;
         handle.try_lock(rdma::edge::uverbs::Access::Read).ok()?;
+        let Some(object) = NonNull::new(handle.object_at()) else {
+            // SAFETY: Locked above.
+            unsafe { handle.unlock(rdma::edge::uverbs::Access::Read) };
+            return None;
+        };
         // INVARIANT: One that is destroyed at its user's request stays locked exclusively, and the
         // device was there after the section had begun, so no other has been destroyed.
         Some(Self {
             handle: NonNull::from(handle),
+            object,
             _section: PhantomData,
         })
     }
@@ -44,8 +52,8 @@ impl<K: Object> Deref for Used<'_, K> {
 
     #[inline]
     fn deref(&self) -> &K::Of {
-        // SAFETY: The handle exists, and has an object, which stays: type invariant.
-        unsafe { K::Of::view(self.handle.as_ref().object_at()) }
+        // SAFETY: The object stays: type invariant.
+        unsafe { K::Of::view(self.object.as_ptr()) }
     }
 }
 

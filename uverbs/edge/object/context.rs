@@ -4,8 +4,11 @@
 
 use crate::edge::call::Call;
 use crate::edge::file::uncharge;
+use crate::edge::handle::Kind;
+use crate::edge::handle::New;
 use crate::edge::unsupported;
 use crate::private;
+use core::cell::Cell;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::error::to_result;
@@ -14,7 +17,7 @@ use rdma::bindings;
 use rdma::edge::View;
 
 /// A context that was made in this call. Dropping it frees it, unless it was published. Handles that
-/// are of it must go before.
+/// are of it go before: they are borrowed from it ([`begin`](Self::begin)).
 ///
 /// # Invariants
 ///
@@ -23,7 +26,7 @@ use rdma::edge::View;
 pub(crate) struct NewContext<'c> {
     c: NonNull<bindings::ib_ucontext>,
     call: &'c Call,
-    published: bool,
+    published: Cell<bool>,
 }
 
 impl<'c> NewContext<'c> {
@@ -57,8 +60,17 @@ impl<'c> NewContext<'c> {
         Ok(Self {
             c,
             call,
-            published: false,
+            published: Cell::new(false),
         })
+    }
+
+    /// Begins a handle that is of this context. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`New::begin`].
+    pub(crate) fn begin<K: Kind>(&self) -> Result<New<'_, K>> {
+        New::begin_in_any(self.call)
     }
 
     /// Makes the context that of the open file. `rights` are files of user capabilities. May
@@ -68,7 +80,7 @@ impl<'c> NewContext<'c> {
     ///
     /// `EIO`: the file is being closed; `EINVAL`: it has a context; `EAGAIN` (cgroup); those of
     /// the capabilities and of the driver.
-    pub(crate) fn publish(&mut self, rights: Option<&[i32]>) -> Result {
+    pub(crate) fn publish(&self, rights: Option<&[i32]>) -> Result {
         let rights = match rights {
             Some(files) => Some((files.as_ptr().cast_mut(), i32::try_from(files.len())?)),
             None => None,
@@ -105,14 +117,14 @@ impl<'c> NewContext<'c> {
             private::rdma_restrack_add(&raw mut (*c).res);
             bindings::rdma_helper_ufile_set_ucontext(file.raw(), c);
         }
-        self.published = true;
+        self.published.set(true);
         Ok(())
     }
 }
 
 impl Drop for NewContext<'_> {
     fn drop(&mut self) {
-        if self.published {
+        if self.published.get() {
             return;
         }
         let c = self.c.as_ptr();

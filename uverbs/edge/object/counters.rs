@@ -58,8 +58,11 @@ pub(crate) fn create(new: &New<'_, Counters>) -> Result<Owned<Set>> {
 ///
 /// # Errors
 ///
-/// Those of the driver.
+/// `EBUSY`: it is in use; those of the driver.
 pub(crate) fn destroy(set: Dying<'_, Counters>) -> Result<Dead<'_, Counters>> {
+    if set.object().usecnt().is_used() {
+        return Err(EBUSY);
+    }
     let destroy = set.object().device().ops().destroy_counters;
     let destroy = destroy.ok_or_else(unsupported)?;
     // SAFETY: Nobody else uses the counters (`Dying`). Their memory was allocated by `make`.
@@ -71,24 +74,25 @@ pub(crate) fn destroy(set: Dying<'_, Counters>) -> Result<Dead<'_, Counters>> {
     }
 }
 
-/// The driver's method that reads counters.
-pub(crate) struct Read(
-    unsafe extern "C" fn(
+/// A set of counters, with its driver's method that reads it.
+pub(crate) struct Read<'a> {
+    set: &'a Set,
+    method: unsafe extern "C" fn(
         *mut bindings::ib_counters,
         *mut bindings::ib_counters_read_attr,
         *mut bindings::uverbs_attr_bundle,
     ) -> c_int,
-);
+}
 
-impl Read {
-    /// That of the device of a set.
+impl<'a> Read<'a> {
+    /// That of a set.
     ///
     /// # Errors
     ///
     /// `EOPNOTSUPP`.
-    pub(crate) fn of(set: &Set) -> Result<Self> {
-        let read = set.device().ops().read_counters;
-        read.map(Self).ok_or_else(unsupported)
+    pub(crate) fn of(set: &'a Set) -> Result<Self> {
+        let method = set.device().ops().read_counters.ok_or_else(unsupported)?;
+        Ok(Self { set, method })
     }
 
     /// Reads values, and returns how many the driver has read. May sleep. `flags` are
@@ -97,20 +101,14 @@ impl Read {
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn call(
-        &self,
-        set: &Set,
-        call: &Call,
-        flags: u32,
-        values: &mut [u64],
-    ) -> Result<usize> {
+    pub(crate) fn call(&self, call: &Call, flags: u32, values: &mut [u64]) -> Result<usize> {
         let mut attr = bindings::ib_counters_read_attr {
             counters_buff: values.as_mut_ptr(),
             ncounters: u32::try_from(values.len())?,
             flags,
         };
-        // SAFETY: The driver's method for counters of its own, with room for so many values.
-        to_result(unsafe { (self.0)(set.raw(), &mut attr, call.raw()) })?;
+        // SAFETY: The method of the set's driver (`of`), with room for so many values.
+        to_result(unsafe { (self.method)(self.set.raw(), &mut attr, call.raw()) })?;
         Ok(usize::try_from(attr.ncounters)?.min(values.len()))
     }
 }

@@ -9,17 +9,19 @@ use crate::edge::call::Call;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Kept;
+use crate::edge::handle::Made;
 use crate::edge::handle::New;
 use crate::edge::object::device::Port;
 use crate::edge::unsupported;
 use crate::object::cq::Cq;
+use crate::object::qp::Qp;
 use core::ffi::c_void;
-use core::ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::edge::device::Device;
-use rdma::edge::object::Owned;
 use rdma::edge::verbs;
 use rdma::edge::FromC;
 use rdma::edge::View;
@@ -45,7 +47,7 @@ pub(crate) fn can_create(device: &Device) -> bool {
 /// # Errors
 ///
 /// `EOPNOTSUPP`: the driver has no method for it; `ENOMEM`; those of the driver.
-pub(crate) fn create(new: &New<'_, Cq>, wanted: &Wanted) -> Result<Owned<verbs::Cq>> {
+pub(crate) fn create<'c>(new: New<'c, Cq>, wanted: &Wanted) -> Result<Made<'c, Cq>> {
     let device = new.device()?;
     let ops = device.ops();
     let attr = bindings::ib_cq_init_attr {
@@ -60,7 +62,7 @@ pub(crate) fn create(new: &New<'_, Cq>, wanted: &Wanted) -> Result<Owned<verbs::
     let handle = new.handle().raw();
     // SAFETY: The size is that of the driver's queues; the handle outlives the queue, and is what
     // its handlers expect.
-    unsafe {
+    let cq = unsafe {
         make(
             device,
             ops.size_ib_cq,
@@ -73,8 +75,9 @@ pub(crate) fn create(new: &New<'_, Cq>, wanted: &Wanted) -> Result<Owned<verbs::
                 (*cq).cq_context = handle.cast();
             },
             |cq| method(cq, &raw const attr, new.call().raw()),
-        )
-    }
+        )?
+    };
+    Ok(new.made_with(cq))
 }
 
 /// Destroys a queue. May sleep.
@@ -130,12 +133,25 @@ pub(crate) fn moderate(cq: &verbs::Cq, count: u16, period: u16) -> Result {
     to_result(unsafe { bindings::rdma_set_cq_moderation(cq.raw(), count, period) })
 }
 
-/// The queue pair of the last completion, and its number: most completions of a call have the same.
-pub(crate) struct LastQp(*const bindings::ib_qp, u32);
+/// The handle of the queue pair of the last completion: most completions of a call have the same.
+pub(crate) struct LastQp(Option<Kept<Qp>>);
 
 impl LastQp {
     /// No completion was taken yet.
-    pub(crate) const NONE: Self = Self(ptr::null(), 0);
+    pub(crate) const NONE: Self = Self(None);
+
+    /// The number of a queue pair; 0 if there is no handle of it any more. Between two completions
+    /// the program may have destroyed it, and have made another one at its address: the handle knows.
+    fn number(&mut self, call: &Call, qp: *const bindings::ib_qp) -> u32 {
+        if qp.is_null() {
+            return 0;
+        }
+        if !self.0.as_deref().is_some_and(|last| qp::is_of(last, qp)) {
+            self.0 = qp::handle_of(call.file(), qp);
+        }
+        let handle = self.0.as_deref();
+        handle.map_or(0, |handle| handle.beside().number.load(Relaxed))
+    }
 }
 
 /// Takes a completion. Its queue pair has the number 0 if there is no handle of it any more.
@@ -165,10 +181,7 @@ pub(crate) fn poll(
         to.wr_id = *wc.__bindgen_anon_1.wr_id;
         to.ex.imm_data = wc.ex.imm_data;
     }
-    if !ptr::eq(last.0, wc.qp) {
-        *last = LastQp(wc.qp, qp::number_of(call, wc.qp).unwrap_or(0));
-    }
-    to.qp_num = last.1;
+    to.qp_num = last.number(call, wc.qp);
     to.status = wc.status;
     to.opcode = wc.opcode;
     to.vendor_err = wc.vendor_err;

@@ -112,18 +112,6 @@ impl<'a> Port<'a> {
         unsafe { bindings::rdma_port_get_link_layer(self.device.raw(), self.number) }
     }
 
-    /// The speed, in 100 Mb/s. May sleep. `query` is the driver's method.
-    ///
-    /// # Errors
-    ///
-    /// Those of the driver.
-    pub(crate) fn speed(self, query: QuerySpeed) -> Result<u64> {
-        let mut speed = 0;
-        // SAFETY: The driver's method for a port of its device.
-        to_result(unsafe { (query.0)(self.device.raw(), self.number, &mut speed) })?;
-        Ok(speed)
-    }
-
     /// An entry of the GID table. May sleep.
     ///
     /// # Errors
@@ -174,45 +162,57 @@ unsafe fn ifindex(attr: *const bindings::ib_gid_attr) -> Result<u32> {
     }
 }
 
-/// The driver's method that tells the speed of a port.
+/// A device, with its driver's method that tells the speed of a port.
 #[derive(Clone, Copy)]
-pub(crate) struct QuerySpeed(
-    unsafe extern "C" fn(*mut bindings::ib_device, u32, *mut u64) -> c_int,
-);
+pub(crate) struct QuerySpeed<'a> {
+    device: &'a Device,
+    method: unsafe extern "C" fn(*mut bindings::ib_device, u32, *mut u64) -> c_int,
+}
 
-impl QuerySpeed {
+impl<'a> QuerySpeed<'a> {
     /// That of a device.
     ///
     /// # Errors
     ///
     /// `EOPNOTSUPP`.
-    pub(crate) fn of(device: &Device) -> Result<Self> {
-        device
-            .ops()
-            .query_port_speed
-            .map(Self)
-            .ok_or_else(unsupported)
+    pub(crate) fn of(device: &'a Device) -> Result<Self> {
+        let method = device.ops().query_port_speed.ok_or_else(unsupported)?;
+        Ok(Self { device, method })
+    }
+
+    /// The speed of the port of this number, in 100 Mb/s. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there is none; those of the driver.
+    pub(crate) fn call(self, port: u32) -> Result<u64> {
+        let port = Port::of(self.device, port)?;
+        let mut speed = 0;
+        // SAFETY: The method of the device's driver (`of`), for a port of that device.
+        to_result(unsafe { (self.method)(port.device.raw(), port.number, &mut speed) })?;
+        Ok(speed)
     }
 }
 
-/// The driver's method that tells of a context.
+/// A context, with its driver's method that tells of it.
 #[derive(Clone, Copy)]
-pub(crate) struct QueryContext(
-    unsafe extern "C" fn(*mut bindings::ib_ucontext, *mut bindings::uverbs_attr_bundle) -> c_int,
-);
+pub(crate) struct QueryContext<'a> {
+    context: &'a UContext,
+    method: unsafe extern "C" fn(
+        *mut bindings::ib_ucontext,
+        *mut bindings::uverbs_attr_bundle,
+    ) -> c_int,
+}
 
-impl QueryContext {
-    /// That of a device.
+impl<'a> QueryContext<'a> {
+    /// That of a context.
     ///
     /// # Errors
     ///
     /// `EOPNOTSUPP`.
-    pub(crate) fn of(device: &Device) -> Result<Self> {
-        device
-            .ops()
-            .query_ucontext
-            .map(Self)
-            .ok_or_else(unsupported)
+    pub(crate) fn of(context: &'a UContext) -> Result<Self> {
+        let method = context.dev().ops().query_ucontext.ok_or_else(unsupported)?;
+        Ok(Self { context, method })
     }
 
     /// Calls it. May sleep.
@@ -220,9 +220,9 @@ impl QueryContext {
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn call(self, context: &UContext, call: &Call) -> Result {
-        // SAFETY: The driver's method, for a context of its own and a call of that context's file.
-        to_result(unsafe { (self.0)(context.raw(), call.raw()) })
+    pub(crate) fn call(self, call: &Call) -> Result {
+        // SAFETY: The method of the context's driver (`of`); the call is running.
+        to_result(unsafe { (self.method)(self.context.raw(), call.raw()) })
     }
 }
 
@@ -241,7 +241,7 @@ pub(crate) fn gids(device: &Device, entries: &mut [ib_uverbs_gid_entry]) -> Resu
 }
 
 /// Calls `see` for each handle of a type, with a spinlock held, until it returns `true`. Any context.
-pub(super) fn look_through(file: &UFile, of: &ApiObject, mut see: impl FnMut(&Uobject) -> bool) {
+fn look_through(file: &UFile, of: &ApiObject, mut see: impl FnMut(&Uobject) -> bool) {
     let _held = file.uobjects_lock().lock();
     // SAFETY: The list changes only under the lock, which is held, or when the file's objects are
     // all destroyed, which waits for this call. Handles in it exist.

@@ -56,8 +56,11 @@ pub(crate) fn alloc(new: &New<'_, Dm>, length: u64, alignment: u32) -> Result<Ow
 ///
 /// # Errors
 ///
-/// Those of the driver.
+/// `EBUSY`: it is in use; those of the driver.
 pub(crate) fn free(dm: Dying<'_, Dm>) -> Result<Dead<'_, Dm>> {
+    if dm.object().usecnt().is_used() {
+        return Err(EBUSY);
+    }
     let free = dm.object().dev().ops().dealloc_dm.ok_or_else(unsupported)?;
     // SAFETY: Nobody else uses the memory (`Dying`).
     unsafe {

@@ -14,6 +14,8 @@
 //!
 //! Order of locks: [`Beside::entry`], `dmabufs_lock`, reservation lock.
 
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::FileType;
 use crate::edge::handle::Handle;
 use crate::edge::handle::Kept;
@@ -91,6 +93,11 @@ const _: () = {
     assert!(offset_of!(Beside, complete) == WORDS * size_of::<u64>());
     assert!(align_of::<C>() <= align_of::<u64>() && align_of::<Handle<DmaBuf>>() >= 8);
 };
+
+impl Ends for Beside {
+    /// `finish` ends a buffer.
+    fn end(_: Ended<'_, Self>) {}
+}
 
 // SAFETY: Locks guard the C structure (module).
 unsafe impl Send for Beside {}

@@ -71,8 +71,11 @@ pub(crate) fn alloc(new: &New<'_, Dmah>, hints: &Hints) -> Result<Owned<verbs::D
 ///
 /// # Errors
 ///
-/// Those of the driver.
+/// `EBUSY`: it is in use; those of the driver.
 pub(crate) fn free(dmah: Dying<'_, Dmah>) -> Result<Dead<'_, Dmah>> {
+    if dmah.object().usecnt().is_used() {
+        return Err(EBUSY);
+    }
     let free = dmah
         .object()
         .dev()

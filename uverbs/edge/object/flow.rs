@@ -5,11 +5,17 @@
 //! Drivers make flows by methods of their own, too, and fill in the handle (`ib_set_flow`): its
 //! layout is that of `struct ib_uflow_object`.
 
+mod rules;
+
+pub(crate) use self::rules::Rules;
+
 use super::counters::Set;
 use super::flow_action::Action;
 use crate::edge::call::Call;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
 use crate::edge::handle::New;
 use crate::edge::unsupported;
@@ -55,6 +61,11 @@ const _: () = assert!(
             == core::mem::offset_of!(bindings::ib_uflow_object, resources) + size_of::<Resources>()
 );
 
+impl Ends for Resources {
+    /// Only a flow that was made has objects, which [`destroy`] gives back.
+    fn end(_: Ended<'_, Self>) {}
+}
+
 impl Resources {
     /// No objects.
     pub(crate) fn none() -> impl PinInit<Self> {
@@ -67,7 +78,7 @@ impl Resources {
 /// # Invariants
 ///
 /// `c` was allocated by `ib_uverbs_support`, and is this value's; there is room for `room` more.
-pub(crate) struct Uses {
+struct Uses {
     c: NonNull<bindings::ib_uflow_resources>,
     room: usize,
 }
@@ -78,7 +89,7 @@ impl Uses {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(room: usize) -> Result<Self> {
+    fn new(room: usize) -> Result<Self> {
         // SAFETY: The function takes any number.
         let c = NonNull::new(unsafe { bindings::flow_resources_alloc(room) }).ok_or(ENOMEM)?;
         // INVARIANT: Just allocated.
@@ -105,7 +116,7 @@ impl Uses {
     /// # Errors
     ///
     /// `EINVAL`: there is no room.
-    pub(crate) fn add_action(&mut self, action: &Action) -> Result<usize> {
+    fn add_action(&mut self, action: &Action) -> Result<usize> {
         let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_HANDLE;
         // SAFETY: The action is borrowed, and of this type.
         unsafe { self.add(kind, action.raw()) }
@@ -116,7 +127,7 @@ impl Uses {
     /// # Errors
     ///
     /// `EINVAL`: there is no room.
-    pub(crate) fn add_counters(&mut self, set: &Set) -> Result<usize> {
+    fn add_counters(&mut self, set: &Set) -> Result<usize> {
         let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_COUNT;
         // SAFETY: The counters are borrowed, and of this type.
         unsafe { self.add(kind, set.raw()) }
@@ -136,25 +147,21 @@ pub(crate) fn is_permitted(call: &Call) -> bool {
     unsafe { bindings::rdma_uattrs_has_raw_cap(call.raw()) }
 }
 
-/// Makes a flow of `rules`: a `struct ib_flow_attr` with its specifications. May sleep.
+/// Makes a flow of rules. May sleep.
 ///
 /// # Errors
 ///
-/// Those of the driver.
+/// `EINVAL`: the rules are not complete; those of the driver.
 pub(crate) fn create(
     new: &New<'_, object::Flow>,
     qp: &Qp,
-    rules: &mut [u8],
-    uses: Uses,
+    mut rules: Rules,
 ) -> Result<Owned<Flow>> {
     let device = qp.dev();
     let create = device.ops().create_flow.ok_or_else(unsupported)?;
-    let attr: *mut bindings::ib_flow_attr = rules.as_mut_ptr().cast();
-    if rules.len() < size_of::<bindings::ib_flow_attr>() || !attr.is_aligned() {
-        return Err(EINVAL);
-    }
-    // SAFETY: The queue pair is locked by the caller; the rules are complete. The flow is new, and
-    // its fields are written before anybody else can find it.
+    let attr = rules.attr()?;
+    // SAFETY: The queue pair is locked by the caller; the rules are complete (invariant of `Rules`).
+    // The flow is new, and its fields are written before anybody else can find it.
     unsafe {
         let flow = from_err_ptr(create(qp.raw(), attr, new.call().udata().raw()))?;
         let flow = NonNull::new(flow).ok_or(EINVAL)?;
@@ -163,7 +170,7 @@ pub(crate) fn create(
         (*c).device = device.raw();
         (*c).qp = qp.raw();
         qp.usecnt().count().keep();
-        let resources = ManuallyDrop::new(uses).c.as_ptr();
+        let resources = ManuallyDrop::new(rules.into_uses()).c.as_ptr();
         new.handle().beside().0.store(resources, Relaxed);
         Ok(Owned::new(flow))
     }

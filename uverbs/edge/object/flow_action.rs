@@ -27,8 +27,11 @@ rdma::c_struct! {
 ///
 /// # Errors
 ///
-/// Those of the driver.
+/// `EBUSY`: it is in use; those of the driver.
 pub(crate) fn destroy(action: Dying<'_, FlowAction>) -> Result<Dead<'_, FlowAction>> {
+    if action.object().usecnt().is_used() {
+        return Err(EBUSY);
+    }
     let device = action.object().device();
     let destroy = device.ops().destroy_flow_action.ok_or_else(unsupported)?;
     // SAFETY: Nobody else uses the action (`Dying`).

@@ -7,6 +7,7 @@ use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Exclusive;
 use crate::edge::handle::Handle;
+use crate::edge::handle::Made;
 use crate::edge::handle::New;
 use crate::edge::unsupported;
 use crate::object::mr::Mr;
@@ -67,13 +68,13 @@ fn flags(flags: u32) -> c_int {
 /// # Errors
 ///
 /// `EOPNOTSUPP`: the driver does not have such regions; those of the driver.
-pub(crate) fn register(
-    new: &New<'_, Mr>,
+pub(crate) fn register<'c>(
+    new: New<'c, Mr>,
     pd: &verbs::Pd,
     asked: &Registration,
     dmah: Option<&verbs::Dmah>,
     place: Option<(u64, u64)>,
-) -> Result<Owned<verbs::Mr>> {
+) -> Result<Made<'c, Mr>> {
     let ops = pd.dev().ops();
     let handle = dmah.map_or(core::ptr::null_mut(), View::raw);
     let (length, iova, access) = (asked.length, asked.iova, flags(asked.access));
@@ -95,7 +96,8 @@ pub(crate) fn register(
     };
     let kind = bindings::ib_mr_type_IB_MR_TYPE_USER;
     // SAFETY: The driver has just made the region.
-    Ok(unsafe { complete(mr, new.handle(), pd, kind, None, dmah, place) })
+    let mr = unsafe { complete(mr, new.handle(), pd, kind, None, dmah, place) };
+    Ok(new.made_with(mr))
 }
 
 /// Registers `length` bytes of device memory at `offset`. May sleep.
@@ -103,13 +105,13 @@ pub(crate) fn register(
 /// # Errors
 ///
 /// `EOPNOTSUPP`: the driver does not have such regions; those of the driver.
-pub(crate) fn register_dm(
-    new: &New<'_, Mr>,
+pub(crate) fn register_dm<'c>(
+    new: New<'c, Mr>,
     pd: &verbs::Pd,
     dm: &verbs::Dm,
     (offset, length): (u64, u64),
     access_flags: u32,
-) -> Result<Owned<verbs::Mr>> {
+) -> Result<Made<'c, Mr>> {
     let register = pd.dev().ops().reg_dm_mr.ok_or_else(unsupported)?;
     let mut asked = bindings::ib_dm_mr_attr {
         length,
@@ -119,10 +121,11 @@ pub(crate) fn register_dm(
     let kind = bindings::ib_mr_type_IB_MR_TYPE_DM;
     // SAFETY: The domain and the device memory exist during the call. The driver returns a new
     // region or an error.
-    unsafe {
+    let mr = unsafe {
         let mr = from_err_ptr(register(pd.raw(), dm.raw(), &mut asked, new.call().raw()))?;
-        Ok(complete(mr, new.handle(), pd, kind, Some(dm), None, None))
-    }
+        complete(mr, new.handle(), pd, kind, Some(dm), None, None)
+    };
+    Ok(new.made_with(mr))
 }
 
 /// Fills in the fields of a new region that belong to `ib_uverbs`, and shows the region to
@@ -174,28 +177,35 @@ unsafe fn complete(
     mr
 }
 
-/// Asks the driver to change a region as `what` (`enum ib_mr_rereg_flags`) says, to `to` and to the
-/// domain `pd`. The driver may make a new region, for which there is a handle, instead of changing
-/// the old one. May sleep.
+/// Asks the driver to change a region as `what` (`enum ib_mr_rereg_flags`) says, to `to`, and to the
+/// domain `pd` if there is one. The driver may make a new region, for which there is a handle,
+/// instead of changing the old one. Returns the keys of the region. May sleep.
 ///
 /// # Errors
 ///
 /// `EOPNOTSUPP`: the driver does not have the method; `EINVAL`: not memory of the program; those of the
 /// driver.
-pub(crate) fn register_again(
-    old: &Exclusive<'_, Mr>,
-    new: &New<'_, Mr>,
-    pd: &verbs::Pd,
+pub(crate) fn register_again<'c>(
+    old: Exclusive<'c, Mr>,
+    new: New<'c, Mr>,
+    moved: Option<&verbs::Pd>,
     what: u32,
     to: &Registration,
-) -> Result<Option<Owned<verbs::Mr>>> {
+) -> Result<(u32, u32)> {
+    use bindings::ib_mr_rereg_flags_IB_MR_REREG_PD as PD;
+    use bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS as MEMORY;
+
+    let (pd, what) = match moved {
+        Some(pd) => (pd, what | PD),
+        None => (old.pd(), what & !PD),
+    };
     let register = pd.dev().ops().rereg_user_mr.ok_or_else(unsupported)?;
     let Memory::User { start } = to.memory else {
         return Err(EINVAL);
     };
     // SAFETY: The region and the domain exist during the call, and nobody else uses the region. The
     // driver returns null, a new region or an error.
-    unsafe {
+    let made = unsafe {
         let mr = from_err_ptr(register(
             old.raw(),
             flags(what),
@@ -207,15 +217,24 @@ pub(crate) fn register_again(
             new.call().udata().raw(),
         ))?;
         if mr.is_null() {
-            return Ok(None);
+            if let Some(pd) = moved {
+                moved_to(&old, pd);
+            }
+            if what & MEMORY != 0 {
+                remapped(&old, to.iova, to.length);
+            }
+            return Ok((old.lkey(), old.rkey()));
         }
         let kind = bindings::ib_mr_type_IB_MR_TYPE_USER;
-        Ok(Some(complete(mr, new.handle(), pd, kind, None, None, None)))
-    }
+        complete(mr, new.handle(), pd, kind, None, None, None)
+    };
+    let keys = (made.lkey(), made.rkey());
+    old.replace(new, made);
+    Ok(keys)
 }
 
 /// The driver has moved a region to another domain. May sleep.
-pub(crate) fn moved_to(mr: &Exclusive<'_, Mr>, pd: &verbs::Pd) {
+fn moved_to(mr: &Exclusive<'_, Mr>, pd: &verbs::Pd) {
     let before = mr.pd();
     pd.usecnt().count().keep();
     // SAFETY: The field is an aligned word. Nobody else changes it, since the region is locked;
@@ -229,7 +248,7 @@ pub(crate) fn moved_to(mr: &Exclusive<'_, Mr>, pd: &verbs::Pd) {
 }
 
 /// The driver has changed the memory of a region.
-pub(crate) fn remapped(mr: &Exclusive<'_, Mr>, iova: u64, length: u64) {
+fn remapped(mr: &Exclusive<'_, Mr>, iova: u64, length: u64) {
     // SAFETY: The field is an aligned word, which nobody else changes: the region is locked.
     unsafe { Atomic::from_ptr(&raw mut (*mr.raw()).iova).store(iova, Relaxed) };
     mr.set_length(length);

@@ -44,8 +44,11 @@ pub(crate) fn alloc(new: &New<'_, Pd>) -> Result<Owned<verbs::Pd>> {
 ///
 /// # Errors
 ///
-/// Those of the driver.
+/// `EBUSY`: it is in use; those of the driver.
 pub(crate) fn dealloc(pd: Dying<'_, Pd>) -> Result<Dead<'_, Pd>> {
+    if pd.object().usecnt().is_used() {
+        return Err(EBUSY);
+    }
     // SAFETY: Nobody else uses the domain (`Dying`).
     unsafe {
         to_result(bindings::ib_dealloc_pd_user(

@@ -6,9 +6,9 @@ use crate::edge::call::Call;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Handle;
-use crate::edge::handle::Kind;
+use crate::edge::handle::Kept;
+use crate::edge::handle::Made;
 use crate::edge::handle::New;
-use crate::edge::object::device::look_through;
 use crate::object::mcast::Group;
 use crate::object::qp::Qp;
 use crate::private;
@@ -19,14 +19,16 @@ use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
-use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::edge::object::Owned;
+use rdma::edge::uverbs::UFile;
+use rdma::edge::uverbs::Uobject;
 use rdma::edge::verbs;
 use rdma::edge::verbs::QpAttr;
 use rdma::edge::verbs::QpMake;
 use rdma::edge::FromC;
 use rdma::edge::View;
+use rdma::sync::rcu;
 
 /// The name of the module, for `rdma resource`.
 const CALLER: &CStr = c"ib_uverbs";
@@ -72,11 +74,11 @@ fn c<V: View>(view: Option<&V>) -> *mut V::C {
 /// # Errors
 ///
 /// `EINVAL`: the type does not fit the parts; `ENOMEM`; those of the driver.
-pub(crate) fn create(
-    new: &New<'_, Qp>,
+pub(crate) fn create<'c>(
+    new: New<'c, Qp>,
     parts: &Parts<'_>,
     asked: &Asked,
-) -> Result<(Owned<verbs::Qp>, bindings::ib_uverbs_qp_cap)> {
+) -> Result<(Made<'c, Qp>, bindings::ib_uverbs_qp_cap)> {
     let device = new.device()?;
     let handle = new.handle().raw();
     let source = match asked.source_qpn {
@@ -132,25 +134,33 @@ pub(crate) fn create(
         max_recv_sge: attr.cap.max_recv_sge,
         max_inline_data: attr.cap.max_inline_data,
     };
-    Ok((qp, cap))
+    Ok((new.made_with(qp), cap))
 }
 
-/// Finds the number of the queue pair of a completion; `None` if no handle of the open file has that
+/// Whether a queue pair, of which only the address is known, is that of a handle.
+pub(super) fn is_of(handle: &Uobject, qp: *const bindings::ib_qp) -> bool {
+    ptr::eq(handle.object().cast(), qp)
+}
+
+/// Finds the handle of the queue pair of a completion; `None` if no handle of the open file has that
 /// queue pair. It may have been destroyed when the completion was taken, so the pointer is only
-/// compared. Any context.
-pub(super) fn number_of(call: &Call, qp: *const bindings::ib_qp) -> Option<u32> {
-    let of = call.char_device().object(Qp::ID)?;
-    let mut number = None;
-    look_through(call.file(), of, |handle| {
-        if !ptr::eq(handle.object().cast(), qp) {
-            return false;
+/// compared. A program may have any number of handles, so they are looked through in short sections,
+/// without a lock. May sleep.
+pub(super) fn handle_of(file: &UFile, qp: *const bindings::ib_qp) -> Option<Kept<Qp>> {
+    const TURN: usize = 64;
+    let mut from = 0;
+    loop {
+        let reader = rcu::read_lock();
+        for _ in 0..TURN {
+            let (number, handle) = file.idr().find(from, &reader)?;
+            if is_of(handle, qp) {
+                if let Some(handle) = Handle::<Qp>::of(handle).and_then(Handle::keep_found) {
+                    return Some(handle);
+                }
+            }
+            from = number.checked_add(1)?;
         }
-        // SAFETY: The handle exists during this call, and is of this type: its description is.
-        let handle = unsafe { Handle::<Qp>::view(handle.raw()) };
-        number = Some(handle.beside().number.load(Relaxed));
-        true
-    });
-    number
+    }
 }
 
 /// Opens the target of an XRC domain that has the number `qpn`. May sleep.
@@ -158,11 +168,11 @@ pub(super) fn number_of(call: &Call, qp: *const bindings::ib_qp) -> Option<u32> 
 /// # Errors
 ///
 /// `EINVAL`: there is none, or the type is not that of a target; `ENOMEM`.
-pub(crate) fn open(
-    new: &New<'_, Qp>,
+pub(crate) fn open<'c>(
+    new: New<'c, Qp>,
     xrcd: &verbs::Xrcd,
     (qpn, kind): (u32, u32),
-) -> Result<Owned<verbs::Qp>> {
+) -> Result<Made<'c, Qp>> {
     let handle = new.handle().raw();
     let mut attr = bindings::ib_qp_open_attr {
         event_handler: Some(event),
@@ -171,11 +181,12 @@ pub(crate) fn open(
         qp_type: kind,
     };
     // SAFETY: The domain is borrowed; the handle outlives the queue pair, which nobody else has.
-    unsafe {
+    let qp = unsafe {
         let qp = from_err_ptr(bindings::ib_open_qp(xrcd.raw(), &mut attr))?;
         (*qp).uobject = handle.cast();
-        Ok(Owned::new(NonNull::new(qp).ok_or(EINVAL)?))
-    }
+        Owned::new(NonNull::new(qp).ok_or(EINVAL)?)
+    };
+    Ok(new.made_with(qp))
 }
 
 /// Destroys a queue pair, or closes an opened one. May sleep.

@@ -72,8 +72,11 @@ pub(crate) fn create<'a>(
 ///
 /// # Errors
 ///
-/// Those of the driver.
+/// `EBUSY`: it is in use; those of the driver.
 pub(crate) fn destroy(table: Dying<'_, RwqTable>) -> Result<Dead<'_, RwqTable>> {
+    if table.object().usecnt().is_used() {
+        return Err(EBUSY);
+    }
     let c = table.raw();
     // SAFETY: Nobody else uses the table (`Dying`). `create` has given it the array, which has so
     // many queues, and counted a use of each of them.

@@ -3,6 +3,7 @@
 //! Shared receive queues (`struct ib_srq`).
 
 use crate::edge::call::Call;
+use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Handle;
@@ -45,9 +46,9 @@ pub(crate) enum Type<'a> {
 }
 
 /// A queue that was made.
-pub(crate) struct Made {
+pub(crate) struct Made<'c> {
     /// The queue.
-    pub(crate) srq: Owned<verbs::Srq>,
+    pub(crate) srq: handle::Made<'c, Srq>,
     /// See [`Wanted`].
     pub(crate) max_wr: u32,
     /// See [`Wanted`].
@@ -61,7 +62,11 @@ pub(crate) struct Made {
 /// # Errors
 ///
 /// `EOPNOTSUPP`: the driver has no method for it; `ENOMEM`; those of the driver.
-pub(crate) fn create(new: &New<'_, Srq>, pd: &verbs::Pd, wanted: &Wanted<'_>) -> Result<Made> {
+pub(crate) fn create<'c>(
+    new: New<'c, Srq>,
+    pd: &verbs::Pd,
+    wanted: &Wanted<'_>,
+) -> Result<Made<'c>> {
     if pd.dev().ops().create_srq.is_none() {
         return Err(unsupported());
     }
@@ -114,7 +119,7 @@ pub(crate) fn create(new: &New<'_, Srq>, pd: &verbs::Pd, wanted: &Wanted<'_>) ->
         Type::Basic | Type::TagMatching(..) => None,
     };
     Ok(Made {
-        srq,
+        srq: new.made_with(srq),
         max_wr: attr.attr.max_wr,
         max_sge: attr.attr.max_sge,
         number,

@@ -3,6 +3,7 @@
 //! Work queues (`struct ib_wq`).
 
 use crate::edge::call::Call;
+use crate::edge::handle;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Handle;
@@ -35,9 +36,9 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// A queue that was made.
-pub(crate) struct Made {
+pub(crate) struct Made<'c> {
     /// The queue.
-    pub(crate) wq: Owned<verbs::Wq>,
+    pub(crate) wq: handle::Made<'c, Wq>,
     /// See [`Wanted`].
     pub(crate) max_wr: u32,
     /// See [`Wanted`].
@@ -49,7 +50,11 @@ pub(crate) struct Made {
 /// # Errors
 ///
 /// `EOPNOTSUPP`: the driver has no method for it; those of the driver.
-pub(crate) fn create(new: &New<'_, Wq>, pd: &verbs::Pd, wanted: &Wanted<'_>) -> Result<Made> {
+pub(crate) fn create<'c>(
+    new: New<'c, Wq>,
+    pd: &verbs::Pd,
+    wanted: &Wanted<'_>,
+) -> Result<Made<'c>> {
     let create = pd.dev().ops().create_wq.ok_or_else(unsupported)?;
     let handle = new.handle().raw();
     let mut attr = bindings::ib_wq_init_attr {
@@ -80,7 +85,7 @@ pub(crate) fn create(new: &New<'_, Wq>, pd: &verbs::Pd, wanted: &Wanted<'_>) -> 
     pd.usecnt().count().keep();
     wanted.cq.usecnt().count().keep();
     Ok(Made {
-        wq,
+        wq: new.made_with(wq),
         max_wr: attr.max_wr,
         max_sge: attr.max_sge,
     })

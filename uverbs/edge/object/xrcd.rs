@@ -2,8 +2,11 @@
 
 //! XRC domains (`struct ib_xrcd`), and the inodes by which programs share them.
 
+use crate::edge::call::Call;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
+use crate::edge::handle::Ended;
+use crate::edge::handle::Ends;
 use crate::edge::handle::Handle;
 use crate::edge::handle::Kept;
 use crate::edge::handle::New;
@@ -81,14 +84,14 @@ unsafe impl Sync for Domain {}
 
 impl Domain {
     /// The first handle's count of a domain that handles are to share.
-    pub(crate) fn first(domain: &Owned<verbs::Xrcd>) -> Self {
+    fn first(domain: &Owned<verbs::Xrcd>) -> Self {
         domain.usecnt().count().keep();
         // INVARIANT: Just counted; `close` removes the domain from the table with the last count.
         Self(NonNull::from(&**domain).cast())
     }
 
     /// Makes a handle one of those that share the domain. The mutex of the table is held.
-    pub(crate) fn share<'c>(&self, new: New<'c, Xrcd>) -> &'c Handle<Xrcd> {
+    fn share<'c>(&self, new: New<'c, Xrcd>) -> &'c Handle<Xrcd> {
         // SAFETY: The domain exists: type invariant.
         let domain = unsafe { verbs::Xrcd::view(self.0.as_ptr()) };
         domain.usecnt().count().keep();
@@ -98,15 +101,48 @@ impl Domain {
     }
 }
 
-/// Makes a domain; one that handles may share has an inode. May sleep.
+/// Makes a domain that no other handle shares. May sleep.
 ///
 /// # Errors
 ///
 /// `ENOMEM`; those of the driver.
-pub(crate) fn alloc(new: &New<'_, Xrcd>, inode: Option<&Inode>) -> Result<Owned<verbs::Xrcd>> {
+pub(crate) fn alloc(new: &New<'_, Xrcd>) -> Result<Owned<verbs::Xrcd>> {
+    // SAFETY: There is no inode.
+    unsafe { alloc_of(new, ptr::null_mut()) }
+}
+
+/// Opens the domain of an inode, or makes it, as `flags` say (`open(2)`). May sleep.
+///
+/// # Errors
+///
+/// `EAGAIN`: there is none, and none is to be made; `EINVAL`: there is one, and it is to be made;
+/// those of [`New::begin`] and of [`alloc`].
+pub(crate) fn open(call: &Call, inode: Inode, flags: u32) -> Result<&Handle<Xrcd>> {
+    let mut table = call.char_device().xrcds.lock();
+    match table.find(&inode) {
+        None if flags & bindings::O_CREAT == 0 => return Err(EAGAIN),
+        Some(_) if flags & bindings::O_EXCL != 0 => return Err(EINVAL),
+        _ => {}
+    }
+    let new = New::<Xrcd>::begin(call)?;
+    if let Some(domain) = table.find(&inode) {
+        return Ok(domain.share(new));
+    }
+    let reserved = Table::reserve()?;
+    // SAFETY: The domain gets into the table, with the inode, if it is made.
+    let made = unsafe { alloc_of(&new, inode.0.as_ptr())? };
+    table.insert(reserved, inode, Domain::first(&made));
+    Ok(new.made(made))
+}
+
+/// Makes a domain; one that handles may share has an inode.
+///
+/// # Safety
+///
+/// The inode, if any, exists as long as the domain.
+unsafe fn alloc_of(new: &New<'_, Xrcd>, inode: *mut bindings::inode) -> Result<Owned<verbs::Xrcd>> {
     let device = new.device()?;
-    let inode = inode.map_or(ptr::null_mut(), |inode| inode.0.as_ptr());
-    // SAFETY: The device exists; the inode exists as long as the domain is in the table.
+    // SAFETY: The device exists, and so does the inode: this function's contract.
     unsafe {
         let domain = from_err_ptr(bindings::ib_alloc_xrcd_user(
             device.raw(),
@@ -117,13 +153,23 @@ pub(crate) fn alloc(new: &New<'_, Xrcd>, inode: Option<&Inode>) -> Result<Owned<
     }
 }
 
-/// Ends a handle's use of a domain, and destroys the domain if no other handle uses it. Returns what
-/// the table had of the domain. May sleep.
+/// Ends a handle's use of a domain, and destroys the domain if no other handle uses it. May sleep.
 ///
 /// # Errors
 ///
 /// `EBUSY`: other objects use it; those of the driver.
-pub(crate) fn close<'a>(
+pub(crate) fn close(object: Dying<'_, Xrcd>) -> Result<Dead<'_, Xrcd>> {
+    let device = object.call().char_device();
+    // The entry goes after the lock.
+    let (dead, _entry) = {
+        let mut table = device.xrcds.lock();
+        close_in(object, &mut table)?
+    };
+    Ok(dead)
+}
+
+/// As [`close`], of a domain that is in the table if it is in any. Returns what the table had of it.
+fn close_in<'a>(
     object: Dying<'a, Xrcd>,
     table: &mut Table,
 ) -> Result<(Dead<'a, Xrcd>, Option<Entry>)> {
@@ -168,17 +214,24 @@ impl DomainUse {
         Self(Atomic::new(ptr::null_mut()))
     }
 
-    /// The object was made with this domain, which is locked for the call. Once.
+    /// The object was made with this domain, which is locked for the call. Warns if it has one
+    /// already, which stays.
     pub(crate) fn attach(&self, domain: &Handle<Xrcd>) {
         domain.beside().add();
+        let handle = domain.keep().into_raw();
         // INVARIANT: Just taken.
-        let before = self.0.xchg(domain.keep().into_raw(), Full);
-        kernel::warn_on!(!before.is_null());
+        if self.0.cmpxchg(ptr::null_mut(), handle, Full).is_err() {
+            kernel::warn_on!(true);
+            // SAFETY: `into_raw` has given it, and the field has not taken it.
+            drop(unsafe { Kept::from_raw(handle) });
+            domain.beside().remove();
+        }
     }
+}
 
-    /// The object was destroyed. May sleep.
-    pub(crate) fn detach(&self) {
-        let domain = self.0.xchg(ptr::null_mut(), Full);
+impl Ends for DomainUse {
+    fn end(this: Ended<'_, Self>) {
+        let domain = this.0.xchg(ptr::null_mut(), Full);
         // SAFETY: `attach` has given the reference; the exchange gives it to one caller.
         if let Some(domain) = unsafe { Kept::from_raw(domain) } {
             domain.beside().remove();

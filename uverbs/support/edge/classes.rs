@@ -7,6 +7,7 @@
 //! compares addresses only, so their methods are not filled.
 
 use super::handle::HandleRef;
+use super::handle::Sole;
 use super::Call;
 use core::ptr;
 use kernel::error::to_result;
@@ -71,7 +72,7 @@ pub(super) fn size(kind: &ApiObject) -> Option<usize> {
 }
 
 /// A numbered type; `None` when the device is gone.
-pub(crate) fn numbered(kind: &ApiObject) -> Option<&NumberedType> {
+fn numbered(kind: &ApiObject) -> Option<&NumberedType> {
     if class(kind) != Some(Class::Numbered) {
         return None;
     }
@@ -88,33 +89,35 @@ pub(crate) fn file_type(kind: &ApiObject) -> Option<&FileType> {
     unsafe { kind.type_attrs().cast::<FileType>().as_ref() }
 }
 
-/// Destroys the object of a numbered handle, which this task has exclusively. May sleep.
+/// Destroys the object of a numbered handle. May sleep.
 ///
 /// # Errors
 ///
-/// Those of the type; the object is unchanged.
-pub(crate) fn destroy_numbered(
-    kind: &NumberedType,
-    handle: &Uobject,
-    reason: Reason,
-    call: &Call,
-) -> Result {
-    // SAFETY: A type's fields do not change; the handle is of the type, exclusively locked, and has
-    // an object (`uverbs_types.h`).
+/// `EIO`: the type is gone; those of the type. The object is unchanged.
+pub(crate) fn destroy_numbered(handle: &impl Sole, reason: Reason, call: &Call) -> Result {
+    let kind = numbered(handle.uapi_object()).ok_or(EIO)?;
+    // SAFETY: A type's fields do not change; the handle is of the type, and exclusively locked
+    // (`Sole`, `uverbs_types.h`).
     unsafe {
         let destroy = (*kind.raw()).destroy_object.ok_or(EINVAL)?;
         to_result(destroy(handle.raw(), reason.into_c(), call.raw()))
     }
 }
 
-/// Destroys the object of a handle of a file, which this task has exclusively. May sleep.
-pub(crate) fn destroy_file(kind: &FileType, handle: &Uobject, reason: Reason) {
+/// Destroys the object of a handle of a file. May sleep.
+///
+/// # Errors
+///
+/// `EIO`: the type is gone.
+pub(crate) fn destroy_file(handle: &impl Sole, reason: Reason) -> Result {
+    let kind = file_type(handle.uapi_object()).ok_or(EIO)?;
     // SAFETY: As in `destroy_numbered`.
     unsafe {
         if let Some(destroy) = (*kind.raw()).destroy_object {
             destroy(handle.raw(), reason.into_c());
         }
     }
+    Ok(())
 }
 
 /// Whether files of a type that this module makes tell it when they are released.
@@ -129,18 +132,18 @@ pub(crate) fn tells_release(kind: &FileType) -> bool {
 }
 
 /// What a type does with a handle after its file was released.
-pub(crate) struct Cleanup(unsafe extern "C" fn(*mut bindings::ib_uobject));
+pub(super) struct Cleanup(unsafe extern "C" fn(*mut bindings::ib_uobject));
 
 impl Cleanup {
     /// That of a handle's type, if any.
-    pub(crate) fn of(handle: &Uobject) -> Option<Self> {
+    pub(super) fn of(handle: &Uobject) -> Option<Self> {
         let kind = file_type(handle.uapi_object())?;
         // SAFETY: A type with this method is not cleared, and stays as long as there are files.
         unsafe { (*kind.raw()).release_cleanup }.map(Self)
     }
 
     /// Calls it.
-    pub(crate) fn run(self, handle: &HandleRef) {
+    pub(super) fn run(self, handle: &HandleRef) {
         // SAFETY: The handle is of the type, and its file was released.
         unsafe { (self.0)(handle.raw()) };
     }

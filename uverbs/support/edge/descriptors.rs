@@ -49,7 +49,8 @@ impl Descriptor {
     /// Gives the descriptor to a handle, as its number.
     pub(crate) fn keep(self, handle: &HandleRef) {
         // CAST: It was an `int` before.
-        handle.set_id(self.fd as i32);
+        // SAFETY: The descriptor is reserved for this value, which gives it away.
+        unsafe { handle.set_id(self.fd as i32) };
         core::mem::forget(self);
     }
 

@@ -6,6 +6,7 @@
 //! The table has a reference to each handle that it shows, the list one to each handle in it. Both
 //! are C's structures, since drivers walk the list (`mlx5`).
 
+use super::handle::is_of;
 use super::handle::HandleRef;
 use crate::private;
 use core::mem::offset_of;
@@ -183,7 +184,8 @@ impl<'a> Number<'a> {
     /// Gives the number to a handle.
     pub(crate) fn keep(self, handle: &HandleRef) {
         // CAST: C keeps the number in an `int`.
-        handle.set_id(self.number as i32);
+        // SAFETY: The number is reserved for this value, which gives it away.
+        unsafe { handle.set_id(self.number as i32) };
         core::mem::forget(self);
     }
 
@@ -206,8 +208,12 @@ impl Drop for Number<'_> {
     }
 }
 
-/// Puts a handle into the table, under the number that was reserved for it.
+/// Puts a handle into the table of its file, under the number that was reserved for it. Warns if the
+/// file is another one.
 pub(crate) fn publish(file: &UFile, handle: HandleRef) {
+    if kernel::warn_on!(!handle.is_of(file)) {
+        return;
+    }
     let number = number(&handle);
     let handle = handle.into_raw();
     // SAFETY: The reference, which is the table's now.
@@ -216,7 +222,7 @@ pub(crate) fn publish(file: &UFile, handle: HandleRef) {
     kernel::warn_on!(!done);
 }
 
-/// Takes a handle out of the table, with the table's reference. Warns if it is not in it.
+/// Takes a handle out of the table of its file, with the table's reference. Warns if it is not in it.
 pub(crate) fn unpublish(file: &UFile, handle: &Uobject) -> Option<HandleRef> {
     let number = number(handle);
     let found = file.idr().lock().take_out(number, handle);
@@ -235,8 +241,11 @@ pub(crate) fn swap_numbers(file: &UFile, shown: &Uobject, reserved: &Uobject) ->
         return false;
     }
     let old = shown.id();
-    shown.set_id(reserved.id());
-    reserved.set_id(old);
+    // SAFETY: Each number is reserved for one of the two, and each gets the other's.
+    unsafe {
+        shown.set_id(reserved.id());
+        reserved.set_id(old);
+    }
     // The table has kept its reference to the handle.
     let done = table.show(number(shown), &OfTable(shown));
     kernel::warn_on!(!done);
@@ -258,10 +267,17 @@ fn is_listed(handle: &Uobject) -> bool {
     }
 }
 
-/// Puts a handle at the beginning of the list.
+/// Puts a handle at the beginning of the list of its file. Warns if the file is another one, or the
+/// handle is in the list.
 pub(crate) fn list(file: &UFile, handle: HandleRef) {
-    let handle = handle.into_raw();
+    if kernel::warn_on!(!handle.is_of(file)) {
+        return;
+    }
     let _held = file.uobjects_lock().lock();
+    if kernel::warn_on!(is_listed(&handle)) {
+        return;
+    }
+    let handle = handle.into_raw();
     // SAFETY: The lock of the list is held, so the handles in it exist. The handle is in no list yet; the reference is the
     // list's now.
     unsafe {
@@ -269,8 +285,12 @@ pub(crate) fn list(file: &UFile, handle: HandleRef) {
     }
 }
 
-/// Takes a handle out of the list, with the list's reference; `None` if it is not in it.
+/// Takes a handle out of the list of its file, with the list's reference; `None` if it is not in it.
+/// Warns if the file is another one.
 pub(crate) fn unlist(file: &UFile, handle: &Uobject) -> Option<HandleRef> {
+    if kernel::warn_on!(!is_of(handle, file)) {
+        return None;
+    }
     let _held = file.uobjects_lock().lock();
     if !is_listed(handle) {
         return None;
@@ -304,9 +324,12 @@ pub(crate) fn first(file: &UFile) -> Option<HandleRef> {
     unsafe { listed(file, (*file.raw()).uobjects.next) }
 }
 
-/// The handle behind another one; `None` at the end, or if that one is in no list. `file` must be
-/// its file.
+/// The handle behind another one in the list of its file; `None` at the end, or if that one is in no
+/// list. Warns if the file is another one.
 pub(crate) fn after(file: &UFile, handle: &HandleRef) -> Option<HandleRef> {
+    if kernel::warn_on!(!handle.is_of(file)) {
+        return None;
+    }
     let _held = file.uobjects_lock().lock();
     if !is_listed(handle) {
         return None;

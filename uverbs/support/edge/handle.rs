@@ -13,6 +13,7 @@
 //! The list and the table of an open file have a reference each ([`super::file`]).
 
 use super::classes::Class;
+use super::classes::Cleanup;
 use super::descriptors::Descriptor;
 use super::descriptors::FileRef;
 use super::file::Cleaned;
@@ -27,6 +28,7 @@ use rdma::bindings;
 use rdma::edge::uverbs::Access;
 use rdma::edge::uverbs::ApiObject;
 use rdma::edge::uverbs::AttrAccess;
+use rdma::edge::uverbs::UFile;
 use rdma::edge::uverbs::Uobject;
 use rdma::edge::Answer;
 use rdma::edge::AnswerOk;
@@ -92,6 +94,11 @@ impl HandleRef {
         Self(self.0)
     }
 
+    /// Whether the handle is of an open file.
+    pub(super) fn is_of(&self, file: &UFile) -> bool {
+        is_of(self, file)
+    }
+
     /// A reference to a handle that was found under RCU or a lock, if there is one left.
     pub(crate) fn of_found(handle: &Uobject) -> Option<Self> {
         // INVARIANT: Just taken.
@@ -101,6 +108,24 @@ impl HandleRef {
             .then(|| Self(NonNull::from(handle)))
     }
 }
+
+/// Whether a handle is of an open file.
+pub(super) fn is_of(handle: &Uobject, file: &UFile) -> bool {
+    // SAFETY: Written when the handle was allocated; the address is only compared.
+    core::ptr::eq(unsafe { (*handle.raw()).ufile }, file.raw())
+}
+
+/// The owner of a handle's exclusive lock.
+///
+/// # Safety
+///
+/// The handle is locked exclusively as long as the value exists.
+pub(crate) unsafe trait Sole: Deref<Target = Uobject> {}
+
+// SAFETY: A handle is locked exclusively until it is committed or aborted, which consumes the value.
+unsafe impl Sole for Creating {}
+// SAFETY: The lock is the value's: type invariant.
+unsafe impl Sole for Exclusive<'_> {}
 
 impl Deref for HandleRef {
     type Target = Uobject;
@@ -139,21 +164,33 @@ rdma::argument! {
 pub(crate) struct Creating(HandleRef);
 
 impl Creating {
-    /// Gives the lock of the handle's file to the handle.
-    pub(crate) fn new(handle: HandleRef, held: CReadGuard<'_>) -> Self {
+    /// Takes the lock of the call's file, and gives it to the handle that `make` makes in the call.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`: the objects of the file are being destroyed; `EINVAL`: the handle is of another file;
+    /// those of `make`.
+    pub(crate) fn begin(call: &Call, make: impl FnOnce() -> Result<HandleRef>) -> Result<Self> {
+        let held = call.file().hw_destroy_rwsem().try_read().ok_or(EIO)?;
+        let handle = make()?;
+        if kernel::warn_on!(!handle.is_of(call.file())) {
+            return Err(EINVAL);
+        }
         held.keep();
-        // INVARIANT: The caller, `begin`, has taken the lock of the file in `call`, which `alloc`
-        // has written to the handle.
-        Self(handle)
+        // INVARIANT: The lock of the handle's file was just taken.
+        Ok(Self(handle))
     }
 
-    /// The handle, and the lock. `call` must be of the handle's file, as C's is
-    /// (`rdma_alloc_commit_uobject`).
-    pub(crate) fn into_parts(self, call: &Call) -> (Uncommitted, CReadGuard<'_>) {
-        // SAFETY: Given up in `new`, and this value is the only one to take it over: type invariant.
+    /// The handle, and the lock. Warns if the call is of another file: then both are leaked.
+    pub(crate) fn into_parts(self, call: &Call) -> Option<(Uncommitted, CReadGuard<'_>)> {
+        if kernel::warn_on!(!self.0.is_of(call.file())) {
+            core::mem::forget(self);
+            return None;
+        }
+        // SAFETY: Given up in `begin`, and this value is the only one to take it over: type invariant.
         let held = unsafe { call.file().hw_destroy_rwsem().kept() };
         // INVARIANT: It was being created.
-        (Uncommitted(self.0), held)
+        Some((Uncommitted(self.0), held))
     }
 }
 
@@ -172,9 +209,17 @@ impl Uncommitted {
         Unlocked(self)
     }
 
+    /// Whether the handle is one of a file. Warns if not.
+    fn is_file(&self) -> bool {
+        !kernel::warn_on!(super::classes::class(self.uapi_object()) != Some(Class::File))
+    }
+
     /// Gives back descriptor and file of a handle of a file, unlocks it, and drops the reference.
     /// May sleep.
     pub(crate) fn discard(self) {
+        if !self.is_file() {
+            return self.abandon();
+        }
         let fd = Descriptor::of_uncommitted(&self);
         if !self.0.object().is_null() {
             if let Some(file) = FileRef::of_object(&self.0) {
@@ -204,10 +249,13 @@ impl Unlocked {
     /// Puts a handle of a file, with a use of the open file, into its file, and the file under the
     /// descriptor. Other tasks may close it from then on. Warns if there is no file.
     pub(crate) fn install(self, file_use: FileUse) {
+        if !self.0.is_file() {
+            return;
+        }
         let fd = Descriptor::of_uncommitted(&self.0);
         let handle = self.into_ref();
-        // The number means nothing from now on.
-        handle.set_id(0);
+        // SAFETY: The descriptor is `fd`'s now, and the number means nothing from now on.
+        unsafe { handle.set_id(0) };
         match FileRef::of_object(&handle) {
             Some(file) => file.install(fd, handle, file_use),
             None => drop(fd),
@@ -407,6 +455,14 @@ rdma::argument! {
     impl<'a> Exclusive<'a> = |handle: &'a Uobject| Exclusive(handle);
 }
 
+impl Deref for Exclusive<'_> {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        self.0
+    }
+}
+
 impl<'a> Exclusive<'a> {
     /// Locks a handle. Any context.
     ///
@@ -419,11 +475,14 @@ impl<'a> Exclusive<'a> {
         Ok(Self(handle))
     }
 
-    /// Locks a handle of a file whose objects are all being destroyed. Warns if a method has left it
-    /// locked, and takes that lock over. Any context.
-    pub(crate) fn of_all(handle: &'a Uobject, _: &Cleaned<'_>) -> Self {
-        // SAFETY: No command of the file runs (invariant of `Cleaned`).
-        unsafe { Self::of_unused(handle) }
+    /// Locks a handle of a file whose objects are all being destroyed; `None`, with a warning, if it is
+    /// of another file. Warns if a method has left it locked, and takes that lock over. Any context.
+    pub(crate) fn of_all(handle: &'a Uobject, cleaned: &Cleaned<'_>) -> Option<Self> {
+        if kernel::warn_on!(!is_of(handle, cleaned.file())) {
+            return None;
+        }
+        // SAFETY: No command of the file, which is the handle's, runs (invariant of `Cleaned`).
+        Some(unsafe { Self::of_unused(handle) })
     }
 
     /// # Safety
@@ -441,6 +500,13 @@ impl<'a> Exclusive<'a> {
     /// The handle.
     pub(crate) fn handle(&self) -> &'a Uobject {
         self.0
+    }
+
+    /// Forgets the object, which was destroyed, or is not to be. Any context.
+    pub(crate) fn clear_object(&self) {
+        // SAFETY: The lock is this value's (type invariant), so nobody else uses the object, and this
+        // value does not lead to it.
+        unsafe { self.0.clear_object() };
     }
 
     /// Unlocks the handle. Any context.
@@ -465,6 +531,13 @@ impl Released {
         // SAFETY: Commands that use the handle have a reference to its file, which is released (row
         // of `argument!`).
         unsafe { Exclusive::of_unused(&self.handle) }
+    }
+
+    /// What the type does with the handle after its object was destroyed, if anything. May sleep.
+    pub(crate) fn clean_up(self) {
+        if let Some(cleanup) = Cleanup::of(&self.handle) {
+            cleanup.run(&self.handle);
+        }
     }
 }
 

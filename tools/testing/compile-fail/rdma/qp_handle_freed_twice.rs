@@ -12,9 +12,9 @@ use rdma::edge::xrcd::Unlisted;
 /// Closes a handle.
 pub fn close(handle: Owned<Qp>) -> Result {
     #[cfg(not(wrong))]
-    let (closed, _used) = Unlisted::of(handle)?;
+    let closed = Unlisted::of(handle)?;
     #[cfg(wrong)]
-    let (closed, _used) = Unlisted::of(handle).and_then(|_| Unlisted::of(handle))?;
+    let closed = Unlisted::of(handle).and_then(|_| Unlisted::of(handle))?;
     closed.free();
     Ok(())
 }

@@ -9,7 +9,7 @@ use rdma::edge::uverbs::Uobject;
 /// Forgets the object.
 pub fn forget(handle: &Uobject) {
     #[cfg(not(wrong))]
-    handle.clear_object();
+    handle.clear_context();
     #[cfg(wrong)]
     handle.set_object(core::ptr::null_mut());
 }
