@@ -8,7 +8,8 @@
 
 Outside rust/ and the files edge.rs and folders edge/ of a module, a source has no unsafe block,
 function or implementation; neither does it follow a raw pointer to a field, `(*p).field`, nor borrow
-a C structure, `&bindings::T`. The exceptions are in tools/edge-known.txt with the number of such
+a C structure, `&bindings::T`, by any path or imported name. The structures `ib_uverbs_*` may be
+borrowed: programs pass them, and ib_uverbs has copies. The exceptions are in tools/edge-known.txt with the number of such
 places. A number may only fall; what is at zero leaves the list.
 """
 import importlib.util
@@ -22,7 +23,12 @@ SKIP = {"tools", "build", "target", ".git", "Documentation", "proto", "wire", "e
 # (*p).field, (*self.raw()).field, (*f(g(x))).field
 FIELD = re.compile(r"(?<![\w>])\(\s*\*\s*[A-Za-z_](?:[^(),]|\((?:[^()]|\([^()]*\))*\))*\)\s*\.\s*[a-z_]")
 # Not the operator: `flags & bindings::ib_flag`.
-BORROW = re.compile(r"(?<![\w)\]] )&\s*(?:'\w+\s+)?(?:mut\s+)?(?:rdma::)?(?:bindings|private)::[a-z]\w*")
+REF = r"(?<![\w)\]] )&\s*(?:'\w+\s+)?(?:mut\s+)?"
+BINDINGS = r"(?:::\s*)?(?:\w+\s*::\s*)*(?:bindings|private)\s*::\s*"
+BORROW = re.compile(REF + BINDINGS + r"(?!ib_uverbs_)[a-z]\w*")
+IMPORT = re.compile(r"\buse\s+" + BINDINGS + r"([a-z]\w*)(?:\s+as\s+(\w+))?\s*;")
+# Imports that would hide a name from the pattern above.
+HIDDEN = re.compile(r"\buse\s+(?:" + BINDINGS + r"[{*]|" + BINDINGS[:-len(r"\s*::\s*")] + r"\s+as\b)")
 # A block, an implementation or the definition of a function; not the type of one, nor the attribute
 # of a lock, `unsafe(uninit)`.
 UNSAFE = re.compile(r"\bunsafe\s*(?:\{|impl\b|trait\b|(?:extern\s+\S+\s+)?fn\s+\w)")
@@ -39,8 +45,14 @@ def code(text):
     return module.strip(text)
 
 
+def imported(text):
+    """The pattern of borrows of the structures that the source imports by name."""
+    names = {alias or name for name, alias in IMPORT.findall(text) if not name.startswith("ib_uverbs_")}
+    return [re.compile(REF + rf"(?:{'|'.join(sorted(names))})\b(?!\s*(?:::|\())")] if names else []
+
+
 def places(text):
-    return sum(len(each.findall(text)) for each in (FIELD, BORROW, UNSAFE))
+    return sum(len(each.findall(text)) for each in [FIELD, BORROW, HIDDEN, UNSAFE, *imported(text)])
 
 
 def found():
@@ -63,10 +75,18 @@ def known():
 def selftest():
     bad = ["unsafe { f() }", "unsafe impl Send for A {}", "unsafe fn f() {}", 'unsafe extern "C" fn f() {}',
            "(*p).field", "(*self.raw()).a.b = 1;", "&raw mut (*qp.real().raw()).lock", "(*f(g(x, y))).z()",
-           "fn f(x: &bindings::ib_qp)", "fn f<'a>(x: &'a mut bindings::ib_qp)", "&private::ib_uobject"]
+           "fn f(x: &bindings::ib_qp)", "fn f<'a>(x: &'a mut bindings::ib_qp)", "&private::ib_uobject",
+           "x: &crate::private::ib_uobject", "x: &crate::bindings::ib_qp", "x: &kernel::bindings::ib_qp",
+           "x: &::rdma::bindings::ib_qp", "use rdma::bindings::ib_qp;\nfn f(x: &ib_qp)",
+           "use rdma::bindings::ib_qp as Qp;\nfn f(x: &mut Qp)", "use rdma::bindings::{ib_qp, ib_cq};",
+           "use rdma::bindings as b;", "use rdma::bindings::*;"]
     good = ["// unsafe { f() }", "unsafe_key", 'f: Option<unsafe extern "C" fn(u8)>', "unsafe(uninit) static A: u8;", "// (*p).field", '"(*p).field"', "*p", "(*count)", "(a * b).max(c)", "bindings::ib_qp", "*mut bindings::ib_qp",
             "&bindings::IB_QP_STATE", "(2 * x).min(y)", "f(*key, false).map_err(g)", "f(*key).map(g)",
-            "flags & bindings::ib_flag", "f(x) & bindings::ib_flag"]
+            "flags & bindings::ib_flag", "f(x) & bindings::ib_flag",
+            "use rdma::bindings;", "use rdma::bindings::ib_uverbs_ah_attr;\nfn f(x: &ib_uverbs_ah_attr)",
+            "use rdma::bindings::ib_qp;\nfn f(x: *mut ib_qp, y: &ib_qp_attr)",
+            "use rdma::bindings::ib_flag as FLAG;\nf(x) & FLAG",
+            "use rdma::bindings::in6_addr;\nf(&in6_addr::default())"]
     wrong = [text for text in bad if not places(code(text))] + [text for text in good if places(code(text))]
     for text in wrong:
         print(f"judged wrongly: {text}")

@@ -39,6 +39,10 @@ plant ucma/planted_panic.rs 'fn f(a: Option<u8>) -> u8 { a.unwrap() }'
 plant ucma/proto/planted_kernel.rs 'use kernel::prelude::*;'
 plant ucma/planted_field.rs 'fn f(p: *const A) -> u8 { (*p).field }'
 plant ucma/planted_borrow.rs 'fn f(p: &bindings::ib_qp) {}'
+plant ucma/planted_path.rs 'fn f(p: &crate::private::ib_uobject) {}'
+plant ucma/planted_kernel_path.rs 'fn f(p: &kernel::bindings::device) {}'
+plant ucma/planted_import.rs 'use rdma::bindings::ib_qp;' '' 'fn f(p: &ib_qp) {}'
+plant ucma/planted_group.rs 'use rdma::bindings::{ib_qp, ib_cq};'
 plant ucma/planted_impl.rs '// SAFETY: Planted.' 'unsafe impl Send for A {}'
 plant cm/proto/planted_pure.rs '// SAFETY: Planted.' 'unsafe fn f() {}'
 printf '//! Planted.\n' >"$tree/ucma/planted_licence.rs"
@@ -69,6 +73,10 @@ lint|^Documentation/planted_name.md:1: there is no|a document names files that e
 lint|^Documentation/planted_path.md:1:.*of one machine|no path of one machine
 edge|^ucma/planted_field.rs: 1 places|fields of C structures are reached by the tables
 edge|^ucma/planted_borrow.rs: 1 places|C structures are not borrowed
+edge|^ucma/planted_path.rs: 1 places|C structures are not borrowed by another path
+edge|^ucma/planted_kernel_path.rs: 1 places|C structures are not borrowed from the kernel crate
+edge|^ucma/planted_import.rs: 1 places|C structures are not borrowed by an imported name
+edge|^ucma/planted_group.rs: 1 places|structures are imported one by one
 edge|^ucma/planted_safety.rs: 1 places|unsafe blocks are in the edge
 edge|^ucma/planted_impl.rs: 1 places|unsafe implementations are in the edge
 unsafe|^cm/proto/ (pure): unsafe in a pure part|a pure engine has no unsafe code
