@@ -9,8 +9,14 @@
 Outside rust/ and the files edge.rs and folders edge/ of a module, a source has no unsafe block,
 function or implementation; neither does it follow a raw pointer to a field, `(*p).field`, nor borrow
 a C structure, `&bindings::T`, by any path or imported name. The structures `ib_uverbs_*` may be
-borrowed: programs pass them, and ib_uverbs has copies. The exceptions are in tools/edge-known.txt with the number of such
-places. A number may only fall; what is at zero leaves the list.
+borrowed: programs pass them, and ib_uverbs has copies.
+
+The tables (`c_struct!`) have one row for each field of a C structure, wherever they are: two rows
+of a field may state two contracts. Rows that do (`const` and `racy`) are always refused; only a
+`put` may stand beside the `cell` of the same table, as its setter.
+
+The exceptions are in tools/edge-known.txt with the number of such places in a source, and of rows
+of a field. A number may only fall; what is at zero, or at one row, leaves the list.
 """
 import importlib.util
 import pathlib
@@ -20,8 +26,6 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parent.parent
 KNOWN = TOP / "tools/edge-known.txt"
 SKIP = {"tools", "build", "target", ".git", "Documentation", "proto", "wire", "edge"}
-# (*p).field, (*self.raw()).field, (*f(g(x))).field
-FIELD = re.compile(r"(?<![\w>])\(\s*\*\s*[A-Za-z_](?:[^(),]|\((?:[^()]|\([^()]*\))*\))*\)\s*\.\s*[a-z_]")
 # Not the operator: `flags & bindings::ib_flag`.
 REF = r"(?<![\w)\]] )&\s*(?:'\w+\s+)?(?:mut\s+)?"
 BINDINGS = r"(?:::\s*)?(?:\w+\s*::\s*)*(?:bindings|private)\s*::\s*"
@@ -32,17 +36,58 @@ HIDDEN = re.compile(r"\buse\s+(?:" + BINDINGS + r"[{*]|" + BINDINGS[:-len(r"\s*:
 # A block, an implementation or the definition of a function; not the type of one, nor the attribute
 # of a lock, `unsafe(uninit)`.
 UNSAFE = re.compile(r"\bunsafe\s*(?:\{|impl\b|trait\b|(?:extern\s+\S+\s+)?fn\s+\w)")
-HEAD = """# Sources outside the edge with unsafe code or accesses to C structures, and in how many places each.
+HEAD = """# Sources outside the edge with unsafe code or accesses to C structures, and in how many places each;
+# fields of C structures with rows in several tables, and how many.
 # tools/edge.py keeps it; the numbers may only fall.
 """
 
 
-def code(text):
-    """The text without comments and strings."""
+STRUCT = re.compile(r"\bc_struct!\s*\{")
+OF = re.compile(r"\bstruct\s+(\w+)\s*:\s*([\w:]+)\s*;")
+ROW = re.compile(r"^\s*(const|racy|guarded|embed|bit|cell|put)\s+(\w+)(?:\s+(?:at|in)\s+([\w.]+))?\s*:", re.M)
+INIT_ROW = re.compile(r"^\s*(\w+)(?:\s+at\s+([\w.]+))?\s*:", re.M)
+
+
+def unsafe_py():
+    """The module tools/unsafe.py, which knows comments, strings and braces of Rust."""
     spec = importlib.util.spec_from_file_location("unsafe_count", TOP / "tools/unsafe.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.strip(text)
+    return module
+
+
+RUST = unsafe_py()
+code = RUST.strip
+
+
+def rows(text):
+    """The rows of the tables in a source without comments: field of a C structure, table, contract."""
+    for start in STRUCT.finditer(text):
+        table = RUST.body(text, start.end())
+        of = OF.search(table)
+        if not of: # the macro's own pattern
+            continue
+        name = of[2].split("::")[-1]
+        for init in RUST.INIT.finditer(table):
+            for row in INIT_ROW.finditer(RUST.body(table, init.end())):
+                yield f"{name}.{row[2] or row[1]}", of[1], "init"
+        for row in ROW.finditer(table):
+            yield f"{name}.{row[3] or row[2]}", of[1], row[1]
+
+
+def several(sources):
+    """The fields with more than one row in these sources: their number, and whether they disagree."""
+    fields = {}
+    for name, text in sources:
+        for field, table, how in rows(text):
+            fields.setdefault(field, []).append((name, table, how))
+    result = {}
+    for field, found in fields.items():
+        readers = {(name, table) for name, table, how in found if how == "cell"}
+        found = [row for row in found if not (row[2] == "put" and row[:2] in readers)]
+        if len(found) > 1:
+            result[field] = len(found), len({how for _, _, how in found}) > 1
+    return result
 
 
 def imported(text):
@@ -52,7 +97,12 @@ def imported(text):
 
 
 def places(text):
-    return sum(len(each.findall(text)) for each in [FIELD, BORROW, HIDDEN, UNSAFE, *imported(text)])
+    return sum(len(each.findall(text)) for each in [RUST.RAW, BORROW, HIDDEN, UNSAFE, *imported(text)])
+
+
+def tables():
+    return several((path.relative_to(TOP).as_posix(), code(path.read_text())) for path in sorted(TOP.rglob("*.rs"))
+                   if not {"tools", "build", "target", ".git"} & set(path.relative_to(TOP).parts))
 
 
 def found():
@@ -88,6 +138,13 @@ def selftest():
             "use rdma::bindings::ib_flag as FLAG;\nf(x) & FLAG",
             "use rdma::bindings::in6_addr;\nf(&in6_addr::default())"]
     wrong = [text for text in bad if not places(code(text))] + [text for text in good if places(code(text))]
+    table = "rdma::c_struct! { /// T\n struct %s: bindings::ib_x;\n init New<'a> { a: u8 }\n fields {\n%s\n } }"
+    for rows_a, rows_b, is_bad in [("const f: u8;", "const f: u8;", True), ("const f: u8;", "racy g at f: u8, set_g;", True),
+                                   ("const f: u8;", "const f at h.f: u8;", False), ("cell f: u8;\n put set_f at f: u8;", "", False),
+                                   ("cell f: u8;", "put set_f at f: u8;", True), ("const a: u8;", "", True)]:
+        both = [("a.rs", code(table % ("A", rows_a))), ("b.rs", code((table % ("B", rows_b)).replace("a: u8 }", "}")))]
+        if bool(several(both)) != is_bad:
+            wrong.append(f"{rows_a} and {rows_b}")
     for text in wrong:
         print(f"judged wrongly: {text}")
     return 1 if wrong else 0
@@ -97,18 +154,24 @@ def main():
     mode = sys.argv[1] if len(sys.argv) > 1 else "check"
     if mode == "selftest":
         sys.exit(selftest())
+    shared = tables()
     have, had = found(), known()
+    have.update({field: count for field, (count, _) in shared.items()})
     if mode == "write":
         lower = {name: min(count, had.get(name, count) if had else count) for name, count in have.items() if not had or name in had}
         KNOWN.write_text(HEAD + "".join(f"{count:4} {name}\n" for name, count in sorted(lower.items())))
         return
-    bad = [f"{name}: {count} places are unsafe, or reach C structures, outside the edge; {had.get(name, 0)} are known"
+    what = {True: "rows in the tables", False: "places are unsafe, or reach C structures, outside the edge"}
+    bad = [f"{name}: {count} {what[name in shared]}; {had.get(name, 0)} are known"
            for name, count in have.items() if count > had.get(name, 0)]
-    stale = [f"{name}: {count} places are known, {have.get(name, 0)} are there (make fmt lowers the number)"
+    bad += [f"{field}: rows with different contracts" for field, (_, differ) in shared.items() if differ]
+    stale = [f"{name}: {count} are known, {have.get(name, 0)} are there (make fmt lowers the number)"
              for name, count in had.items() if have.get(name, 0) < count]
     for line in bad + stale:
         print(line)
-    print(f"| unsafe places outside the edge | {sum(have.values())} in {len(have)} files |")
+    files = [count for name, count in have.items() if name not in shared]
+    print(f"| unsafe places outside the edge | {sum(files)} in {len(files)} files |")
+    print(f"| fields of C structures with rows in several tables | {len(shared)} |")
     sys.exit(1 if bad or stale else selftest())
 
 

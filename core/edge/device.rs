@@ -23,6 +23,7 @@ use kernel::sync::atomic::Relaxed;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Work;
 use rdma::bindings;
+use rdma::edge::device::Device as EdgeDevice;
 use rdma::edge::verbs::GidAttr;
 use rdma::edge::FromC;
 use rdma::edge::In;
@@ -60,11 +61,8 @@ rdma::c_struct! {
         embed client_data: ClientData;
         /// The driver model device, initialised together with this device.
         embed model in __bindgen_anon_1.coredev: CoreDevice;
-        /// Whether the device supports kernel verbs. Written at registration.
-        bit kverbs_provider: bool, set_kverbs_provider;
-        /// Index of the device. Written at registration.
-        const index: u32, set_index;
-        /// Parent of a subdevice. Written before the subdevice's driver registers it.
+        /// Parent of a subdevice, which is unregistered after the subdevice. Written before the
+        /// subdevice's driver registers it.
         const parent: Option<&Device>;
         /// Port array. Written once, before registration.
         racy port_data: *mut bindings::ib_port_data;
@@ -158,7 +156,7 @@ rdma::argument! {
 
 // SAFETY: No other thread uses the fields that registration writes (type invariant of `Unregistered`).
 unsafe impl Writer for Unregistered<'_> {
-    type Of = Fields;
+    type Of = EdgeDevice;
 
     fn place(&mut self) -> *mut bindings::ib_device {
         self.0.as_raw()
@@ -183,7 +181,7 @@ impl<'a> Unregistered<'a> {
 
     /// Sets the device index.
     pub(crate) fn set_index(&mut self, index: u32) {
-        Fields::set_index(self, index);
+        EdgeDevice::set_index(self, index);
     }
 
     /// Sets the device that does DMA for this device, and the flags that depend on it.
@@ -202,7 +200,7 @@ impl<'a> Unregistered<'a> {
 
     /// Sets whether the device supports kernel verbs.
     pub(crate) fn set_kverbs_provider(&mut self, is: bool) {
-        Fields::set_kverbs_provider(self, is);
+        EdgeDevice::set_kverbs_provider(self, is);
     }
 
     /// Adds the device to the driver model, where others can find it. May sleep.

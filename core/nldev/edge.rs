@@ -95,11 +95,9 @@ fills! {
 }
 
 rdma::c_struct! {
-    /// Relations of a device to its parent and to its link type.
+    /// Relation of a device to its link type.
     pub(super) struct Links: bindings::ib_device;
     fields {
-        /// The parent of a subdevice, which is unregistered after the subdevice.
-        const parent: Option<&Device>;
         /// Link type that created the device. Written by the driver before registration. The driver
         /// unregisters the link type after its devices.
         const link_ops: Option<In<'_, LinkOps>>;

@@ -171,7 +171,7 @@ crate::c_struct! {
     pub struct Device: bindings::ib_device;
     fields {
         /// Index, unique among the devices in the registry.
-        const index: u32;
+        const index: u32, set_index;
         /// Write commands of `ib_uverbs` that the driver permits, by number.
         const uverbs_cmd_mask: u64;
         /// Number of ports.
@@ -194,6 +194,8 @@ crate::c_struct! {
         const dev_type at type_: u32, set_dev_type;
         /// Origin of its name (`enum rdma_nl_name_assign_type`).
         const name_assign_type: u32;
+        /// Whether the device supports kernel verbs. Written at registration.
+        bit kverbs_provider: bool, set_kverbs_provider;
         /// Whether completion queues use adaptive moderation. Users change it at any time, without
         /// a lock; the other bits of the bit field are written only before registration.
         bit use_cq_dim: bool;

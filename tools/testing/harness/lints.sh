@@ -43,6 +43,8 @@ plant ucma/planted_path.rs 'fn f(p: &crate::private::ib_uobject) {}'
 plant ucma/planted_kernel_path.rs 'fn f(p: &kernel::bindings::device) {}'
 plant ucma/planted_import.rs 'use rdma::bindings::ib_qp;' '' 'fn f(p: &ib_qp) {}'
 plant ucma/planted_group.rs 'use rdma::bindings::{ib_qp, ib_cq};'
+plant uverbs/edge/planted_row.rs 'rdma::c_struct! {' '    struct Planted: bindings::ib_pd;' '    fields {' \
+    '        const device: Passed<bindings::ib_device>;' '    }' '}'
 plant ucma/planted_impl.rs '// SAFETY: Planted.' 'unsafe impl Send for A {}'
 plant cm/proto/planted_pure.rs '// SAFETY: Planted.' 'unsafe fn f() {}'
 printf '//! Planted.\n' >"$tree/ucma/planted_licence.rs"
@@ -77,6 +79,8 @@ edge|^ucma/planted_path.rs: 1 places|C structures are not borrowed by another pa
 edge|^ucma/planted_kernel_path.rs: 1 places|C structures are not borrowed from the kernel crate
 edge|^ucma/planted_import.rs: 1 places|C structures are not borrowed by an imported name
 edge|^ucma/planted_group.rs: 1 places|structures are imported one by one
+edge|^ib_pd.device: 2 rows|a field of a C structure has one row
+edge|^ib_pd.device: rows with different contracts|rows of a field have one contract
 edge|^ucma/planted_safety.rs: 1 places|unsafe blocks are in the edge
 edge|^ucma/planted_impl.rs: 1 places|unsafe implementations are in the edge
 unsafe|^cm/proto/ (pure): unsafe in a pure part|a pure engine has no unsafe code
