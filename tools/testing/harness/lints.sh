@@ -68,6 +68,11 @@ check "lints: the planted tree is refused" eval '! all'
 found() { # LOG PATTERN
     grep -q -- "$2" "$work/$1.log" || { echo "nothing in $1.log has: $2"; cat "$work/$1.log"; return 1; }
 }
+# There are no modules in the copy.
+panics() { (cd "$tree" && tools/panics.sh check) >"$work/panics.log" 2>&1 </dev/null; }
+check "lints: functions that panic are not counted in modules of other sources" eval 'CI= panics && found panics "not counted"'
+check "lints: where CI is set, functions that panic are counted" eval '! CI=1 panics && found panics "not counted"'
+
 while IFS='|' read -r log pattern rule; do
     check "lints: $rule" found "$log" "$pattern"
 done <<'RULES'
