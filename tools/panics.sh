@@ -28,8 +28,8 @@ export LC_ALL=C
 
 # Source files of the modules.
 sources() {
-    find Kbuild Kconfig cm cma core hw iwcm mad rust rw samples ucma umad umem uverbs -type f \
-        \( -name '*.rs' -o -name '*.[chS]' -o -name 'Kbuild*' -o -name 'Kconfig*' \) -print0 |
+    find Kbuild cm cma core hw iwcm mad rust rw samples ucma umad umem uverbs -type f \
+        \( -name '*.rs' -o -name '*.[chS]' -o -name 'Kbuild*' \) -print0 |
         sort -z | xargs -0 sha256sum | sha256sum
 }
 
