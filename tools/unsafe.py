@@ -4,7 +4,7 @@
 
     unsafe.py          print the table
     unsafe.py write    write it to Documentation/unsafe.md
-    unsafe.py check    fail if that file is not current
+    unsafe.py check    fail if that file is not current, or the figures of README.md are not
 
 A module is a folder with a main.rs or lib.rs, or a folder of this tree with a mod.rs,
 which is part of another's module; the pure parts of it (proto/, wire/) have a row of
@@ -21,6 +21,12 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 PAGE = TOP / "Documentation/unsafe.md"
 SKIP = {"tools", "build", "target", ".git", "Documentation"}
 PURE = ("proto", "wire")
+README = TOP / "README.md"
+# The sentence of the README with the blocks outside the edge, and the folders of its modules.
+CLAIM = re.compile(r"`ib_core` has (\w+) `unsafe`\s+block in ([\d,]+) lines, "
+                   r"`ib_uverbs` (\w+) in ([\d,]+),\s+and\s+`rdma_rxe` (\w+)\s+in\s+([\d,]+)\.")
+CLAIMED = {"ib_core": ("core", "mad", "rw", "umem"), "ib_uverbs": ("uverbs",), "rdma_rxe": ("hw/rxe",)}
+NUMBERS = ["no", "one", "two", "three", "four", "five", "six"]
 
 # Parts that are not code: comments (block comments nest, but none here do),
 # strings, and character literals that could be taken for the start of a string.
@@ -214,6 +220,24 @@ def stale(old, new):
             yield f"{name}: {new[name]['lines']} lines, the page has {old[name]['lines']}"
 
 
+def claims(text, rows):
+    """What the README has wrong, as text: numbers of blocks, and lines that are more than 5 percent off."""
+    found = CLAIM.search(text)
+    if not found:
+        yield "README.md: the sentence with the blocks outside the edge is gone, or has another form"
+        return
+    words = iter(found.groups())
+    for module, folders in CLAIMED.items():
+        parts = [row for name, row in rows.items()
+                 if not name.endswith("(edge)") and name.split("/ ")[0].removesuffix("/").removesuffix("/proto") in folders]
+        blocks, lines = (sum(row[key] for row in parts) for key in ("blocks", "lines"))
+        said, size = next(words).replace("none", "no"), int(next(words).replace(",", ""))
+        if said not in NUMBERS or NUMBERS.index(said) != blocks:
+            yield f"README.md: {module} has {blocks} unsafe blocks outside the edge, it says {said}"
+        if abs(size - lines) * 20 > lines:
+            yield f"README.md: {module} has {lines} lines outside the edge, it says {size}"
+
+
 def main():
     rows = count()
     mode = sys.argv[1] if len(sys.argv) > 1 else "print"
@@ -225,6 +249,7 @@ def main():
         wrong = [f"{name}: unsafe in a pure part" for name, row in rows.items()
                  if name.endswith("(pure)") and any(row[k] for k in KINDS)]
         wrong += [f"{text} (make fmt mends the page)" for text in stale(page_rows(), rows)]
+        wrong += claims(README.read_text(), rows)
         for text in wrong:
             print(text)
         sys.exit(1 if wrong else 0)
