@@ -63,6 +63,7 @@ echo 'use crate::nldev::planted;' >>"$tree/core/device.rs"
 echo 'use crate::device::planted;' >>"$tree/core/proto/mod.rs"
 printf '%s\n' 'use crate::life::planted;' 'use crate::{planted, other};' >>"$tree/core/cache.rs"
 echo 'EXPORT_SYMBOL(planted_export);' >>"$tree/core/exports.c"
+plant mad/planted_own.rs 'fn f(b: *mut B) { bindings::ib_free_send_mad(b) }'
 plant iwcm/planted_declared.rs 'rdma::export! { in rdma::bindings;' '    fn planted_declared() = f;' '}'
 check "lints: the planted tree is refused" eval '! all'
 
@@ -110,6 +111,7 @@ knots|^proto is to have no dependencies|a leaf has no dependencies
 knots|^core/cache.rs:.*one import a line|imports are not grouped
 knots|^modules depend on each other in a circle|modules do not depend on each other in a circle
 exports|planted_export is exported, but not declared|an exported symbol is declared in Rust
+exports|mad/planted_own.rs takes ib_free_send_mad from C|a module does not call its own exports through C
 exports|planted_declared is declared in Rust, but not exported|a symbol that is declared in Rust is exported
 format|ucma/planted_format.rs|sources are formatted
 RULES
