@@ -89,6 +89,16 @@ place: structures that are filled in before anybody else has them (`rust/edge/xr
 (`core/edge/client.rs`), fields of other subsystems' structures (`file`, `vm_area_struct`). The
 others could be rows, and are not yet.
 
+Methods of a driver (`struct ib_device_ops`) have rows too, in the tables `methods!` of
+`core/edge/device.rs` and `core/object/edge/driver.rs`, which take the object from the receiver and
+check that the others are of the same device. Some 35 methods are called in a block instead. Most of
+these calls are in `uverbs/edge/`: the tables make methods of views that `ib_core` alone has, and
+`ib_uverbs` passes structures that the block fills in, or takes over the object that the method
+makes or ends. The same holds for posting (`rw/edge/mod.rs`), for management datagrams
+(`mad/edge/port.rs`, `core/sysfs/edge.rs`) and for what a driver writes into a device that is being
+registered (`core/edge/device.rs`). There the function itself takes the method from the device of the
+object that it passes.
+
 The aim is that the blocks per 1000 lines go down: wrappers in `rust/` take them in, once,
 and modules use the wrappers.
 
