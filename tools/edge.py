@@ -15,8 +15,12 @@ The tables (`c_struct!`) have one row for each field of a C structure, wherever 
 of a field may state two contracts. Rows that do (`const` and `racy`) are always refused; only a
 `put` may stand beside the `cell` of the same table, as its setter.
 
-The exceptions are in tools/edge-known.txt with the number of such places in a source, and of rows
-of a field. A number may only fall; what is at zero, or at one row, leaves the list.
+A SAFETY comment in a safe function does not rest on what the function's callers do: a caller that
+does otherwise would compile. Such a duty belongs into a type, or the function is unsafe.
+
+The exceptions are in tools/edge-known.txt with the number of such places in a source, of rows of a
+field, and of such comments in a source (callers:SOURCE). A number may only fall; what is at zero, or
+at one row, leaves the list.
 """
 import importlib.util
 import pathlib
@@ -37,7 +41,8 @@ HIDDEN = re.compile(r"\buse\s+(?:" + BINDINGS + r"[{*]|" + BINDINGS[:-len(r"\s*:
 # of a lock, `unsafe(uninit)`.
 UNSAFE = re.compile(r"\bunsafe\s*(?:\{|impl\b|trait\b|(?:extern\s+\S+\s+)?fn\s+\w)")
 HEAD = """# Sources outside the edge with unsafe code or accesses to C structures, and in how many places each;
-# fields of C structures with rows in several tables, and how many.
+# fields of C structures with rows in several tables, and how many; and SAFETY comments of safe functions
+# that name callers.
 # tools/edge.py keeps it; the numbers may only fall.
 """
 
@@ -100,6 +105,41 @@ def places(text):
     return sum(len(each.findall(text)) for each in [RUST.RAW, BORROW, HIDDEN, UNSAFE, *imported(text)])
 
 
+FN = re.compile(r'^\s*(?:pub(?:\([^)]*\))?\s+)?(?:const\s+)?(unsafe\s+)?(?:extern\s+"C"\s+)?fn\s+\w')
+SAFETY = re.compile(r"^\s*//\s*SAFETY:")
+MORE = re.compile(r"^\s*//(?!/)")
+# Not a duty: C's part of a contract, and what the caller gets.
+GETS = re.compile(r"\bC callers?\b|\bto (?:the|one)\s+caller\b|\bthe caller\s+(?:owns|gets|gives up|passes on)\b|\bfrom the caller to the callee\b")
+CALLER = re.compile(r"\bcallers?\b")
+
+
+def blaming(text):
+    """How many SAFETY comments within safe functions rest on the callers."""
+    count, safe, comment = 0, False, None
+    for line in text.splitlines() + [""]:
+        if comment is not None and MORE.match(line):
+            comment += " " + line.strip().lstrip("/ ")
+            continue
+        if comment is not None:
+            count += safe and bool(CALLER.search(GETS.sub("", comment)))
+        comment = line.strip() if SAFETY.match(line) else None
+        found = FN.match(line)
+        if found:
+            safe = not found[1]
+    return count
+
+
+def callers():
+    rows = {}
+    for path in sorted(TOP.rglob("*.rs")):
+        name = path.relative_to(TOP)
+        if not {"tools", "build", "target", ".git"} & set(name.parts):
+            count = blaming(path.read_text())
+            if count:
+                rows[f"callers:{name.as_posix()}"] = count
+    return rows
+
+
 def tables():
     return several((path.relative_to(TOP).as_posix(), code(path.read_text())) for path in sorted(TOP.rglob("*.rs"))
                    if not {"tools", "build", "target", ".git"} & set(path.relative_to(TOP).parts))
@@ -145,6 +185,12 @@ def selftest():
         both = [("a.rs", code(table % ("A", rows_a))), ("b.rs", code((table % ("B", rows_b)).replace("a: u8 }", "}")))]
         if bool(several(both)) != is_bad:
             wrong.append(f"{rows_a} and {rows_b}")
+    for text, count in [("fn f() {\n// SAFETY: The lock is\n// held by the caller.\n", 1), ("unsafe fn f() {\n// SAFETY: The caller has it.\n", 0),
+                        ("fn f() {\n// SAFETY: All callers do.\n", 1), ("fn f() {\n// SAFETY: The reference passes to the\n// caller.\n", 0),
+                        ("/// The caller sleeps.\nfn f() {\n// SAFETY: True.\n// The caller.\n\n// A caller.\n", 1),
+                        ("fn f() {\n// SAFETY: C callers own it.\n// A word.\n", 0), ("fn f() {}\nunsafe fn g() {\n// SAFETY: See the caller.\n", 0)]:
+        if blaming(text) != count:
+            wrong.append(text)
     for text in wrong:
         print(f"judged wrongly: {text}")
     return 1 if wrong else 0
@@ -156,21 +202,30 @@ def main():
         sys.exit(selftest())
     shared = tables()
     have, had = found(), known()
+    have.update(callers())
     have.update({field: count for field, (count, _) in shared.items()})
     if mode == "write":
         lower = {name: min(count, had.get(name, count) if had else count) for name, count in have.items() if not had or name in had}
         KNOWN.write_text(HEAD + "".join(f"{count:4} {name}\n" for name, count in sorted(lower.items())))
         return
-    what = {True: "rows in the tables", False: "places are unsafe, or reach C structures, outside the edge"}
-    bad = [f"{name}: {count} {what[name in shared]}; {had.get(name, 0)} are known"
+    def what(name):
+        if name in shared:
+            return "rows in the tables"
+        if name.startswith("callers:"):
+            return "SAFETY comments of safe functions rest on their callers"
+        return "places are unsafe, or reach C structures, outside the edge"
+
+    bad = [f"{name}: {count} {what(name)}; {had.get(name, 0)} are known"
            for name, count in have.items() if count > had.get(name, 0)]
     bad += [f"{field}: rows with different contracts" for field, (_, differ) in shared.items() if differ]
     stale = [f"{name}: {count} are known, {have.get(name, 0)} are there (make fmt lowers the number)"
              for name, count in had.items() if have.get(name, 0) < count]
     for line in bad + stale:
         print(line)
-    files = [count for name, count in have.items() if name not in shared]
+    files = [count for name, count in have.items() if name not in shared and not name.startswith("callers:")]
+    blame = [count for name, count in have.items() if name.startswith("callers:")]
     print(f"| unsafe places outside the edge | {sum(files)} in {len(files)} files |")
+    print(f"| SAFETY comments of safe functions that rest on callers | {sum(blame)} in {len(blame)} files |")
     print(f"| fields of C structures with rows in several tables | {len(shared)} |")
     sys.exit(1 if bad or stale else selftest())
 

@@ -44,6 +44,7 @@ use super::client::ClientData;
 use crate::counter::edge::PortCounter;
 use crate::device::Device;
 use crate::device::Registered;
+use crate::device::RegistrationLock;
 use crate::proto::names;
 use crate::stats;
 use rdma::errno::eopnotsupp;
@@ -136,6 +137,22 @@ impl Device {
         unsafe {
             let words = (&raw const (*self.as_raw()).node_desc).cast::<[u64; 8]>();
             core::mem::transmute::<[u64; 8], [u8; 64]>(words.read_volatile())
+        }
+    }
+}
+
+impl RegistrationLock<'_> {
+    /// Sets the network namespace of the device, which must be disabled. The removal of a namespace,
+    /// which has not begun as long as the namespace is counted, moves the devices out of it, one
+    /// at a time by this lock.
+    pub(crate) fn set_net(&self, net: &CountedNet) {
+        // SAFETY: The field is a word, which changes under this lock; for its readers see
+        // `Device::net`.
+        unsafe {
+            bindings::rdma_helper_write_pnet(
+                &raw mut (*self.device().model().raw()).rdma_net,
+                net.as_raw(),
+            );
         }
     }
 }
@@ -405,16 +422,6 @@ impl CoreDevice {
         // SAFETY: The field is a word that only this function accesses.
         let place = unsafe { Atomic::from_ptr(&raw mut (*self.raw()).ports_kobj) };
         NonNull::new(place.xchg(new, Full))
-    }
-
-    /// Sets the network namespace. The caller must hold the registration lock of the device, which
-    /// must be disabled. The removal of a namespace, which has not begun as long as the namespace is
-    /// counted, moves the devices out of it.
-    pub(crate) fn set_net(&self, net: &CountedNet) {
-        // SAFETY: The field is a word; for its readers see `Device::net`.
-        unsafe {
-            bindings::rdma_helper_write_pnet(&raw mut (*self.raw()).rdma_net, net.as_raw());
-        }
     }
 
     /// Sets the name. May sleep.

@@ -300,10 +300,9 @@ impl Kinds {
     }
 }
 
-/// Requests the module of a link type. May sleep.
+/// Requests the module of a link type, which need not exist: the type is looked up again. May sleep.
 pub(super) fn request_kind(name: &CStr) {
-    // SAFETY: The format takes one string. The result is ignored, since the caller looks up the
-    // link type again.
+    // SAFETY: The format takes one string.
     let _: c_int = unsafe {
         bindings::__request_module(true, c"rdma-link-%s".as_char_ptr(), name.as_char_ptr())
     };

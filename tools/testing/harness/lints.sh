@@ -50,6 +50,8 @@ plant uverbs/edge/planted_row.rs 'rdma::c_struct! {' '    struct Planted: bindin
     '        const device: Passed<bindings::ib_device>;' '    }' '}'
 plant ucma/planted_fn.rs '/// # Safety' '///' '/// Planted.' 'unsafe fn f() {}'
 echo '   3 ucma/planted_stale.rs' >>"$tree/tools/edge-known.txt"
+plant uverbs/edge/planted_caller.rs 'fn f(p: *const u8) -> u8 {' '    // SAFETY: The address is valid, as' \
+    '    // the caller has seen.' '    unsafe { p.read() }' '}'
 plant ucma/planted_impl.rs '// SAFETY: Planted.' 'unsafe impl Send for A {}'
 plant cm/proto/planted_pure.rs '// SAFETY: Planted.' 'unsafe fn f() {}'
 printf '//! Planted.\n' >"$tree/ucma/planted_licence.rs"
@@ -100,6 +102,7 @@ edge|^ib_pd.device: rows with different contracts|rows of a field have one contr
 edge|^ucma/planted_safety.rs: 1 places|unsafe blocks are in the edge
 edge|^ucma/planted_fn.rs: 1 places|unsafe functions are in the edge
 edge|^ucma/planted_stale.rs: 3 are known, 0 are there|a known number falls with the places
+edge|^callers:uverbs/edge/planted_caller.rs: 1 SAFETY|a SAFETY comment of a safe function names no callers
 edge|^ucma/planted_impl.rs: 1 places|unsafe implementations are in the edge
 unsafe|^cm/proto/ (pure): unsafe in a pure part|a pure engine has no unsafe code
 unsafe|^README.md: rdma_rxe has 2 unsafe blocks.*says one|blocks in the README are counted
