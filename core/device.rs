@@ -57,6 +57,7 @@ pub(crate) mod sub;
 pub(crate) use self::caps::Caps;
 pub(crate) use self::client::nl_info as client_nl_info;
 pub(crate) use self::edge::Device;
+pub(crate) use self::edge::LastReference;
 pub(crate) use self::edge::Registered;
 pub(crate) use self::edge::Uses;
 pub(crate) use self::hooks::unregister;
@@ -124,8 +125,11 @@ impl Device {
     }
 
     /// Locks the device against registration, unregistration and namespace moves. May sleep.
-    pub(crate) fn lock_registration(&self) -> Guard<'_, (), MutexBackend> {
-        self.state().unregistration.lock()
+    pub(crate) fn lock_registration(&self) -> RegistrationLock<'_> {
+        RegistrationLock {
+            device: self,
+            _guard: self.state().unregistration.lock(),
+        }
     }
 
     /// While set, a thread that unregisters the device leaves its memory to the thread that failed
@@ -142,6 +146,19 @@ impl Device {
     /// Takes a reference, which keeps the device's memory but not its registration. Any context.
     pub(crate) fn hold(&self) -> ARef<Self> {
         self.into()
+    }
+}
+
+/// The registration lock of a device, held ([`Device::lock_registration`]).
+pub(crate) struct RegistrationLock<'a> {
+    device: &'a Device,
+    _guard: Guard<'a, (), MutexBackend>,
+}
+
+impl<'a> RegistrationLock<'a> {
+    /// The device.
+    pub(crate) fn device(&self) -> &'a Device {
+        self.device
     }
 }
 

@@ -46,6 +46,7 @@ use crate::device::Core;
 use crate::device::Device;
 use crate::device::HasSlot;
 use crate::device::Hooks;
+use crate::device::LastReference;
 use crate::device::Notice;
 use crate::device::PerDevice;
 use crate::device::Registered;
@@ -145,9 +146,9 @@ impl Hooks for Core {
         relocate(device, closed, from, to)
     }
 
-    fn release(device: &Device) {
-        gid::release(device);
-        counter::release(device);
+    fn release(last: &LastReference<'_>) {
+        gid::release(last.device());
+        counter::release(last);
     }
 
     fn refresh(device: &Device, event: &Event) -> bool {
@@ -241,17 +242,17 @@ fn end(device: &Device) {
 /// and added again. There are no subdevices meanwhile, which would hold use counts of the device.
 /// See [`Hooks::relocate`].
 fn relocate(device: &Device, _closed: Closed<'_>, from: &Net, to: &CountedNet) -> Result {
-    let _one = device.lock_registration();
+    let one = device.lock_registration();
     if !device.is_in(from) {
         return Err(ENODEV);
     }
     if device.uses().none() {
-        device.model().set_net(to);
+        one.set_net(to);
         return Err(ENODEV);
     }
     device.model().uevent(bindings::kobject_action_KOBJ_REMOVE);
     disable(device);
-    let moved = netns::change(device, from, to).inspect_err(|_| {
+    let moved = netns::change(&one, from, to).inspect_err(|_| {
         pr_warn!(
             "{}: cannot be moved
 ",

@@ -345,10 +345,39 @@ impl<C> ClientSlot<C> {
 ///
 /// # Invariants
 ///
-/// The slot is taken by this, and its client is registered.
+/// The client of the slot is registered.
 pub struct Registered<C: Client> {
-    _client: PhantomData<C>,
+    // Dropped in this order, after the client is unregistered.
+    _slot: Taken<C>,
     _resident: Resident,
+}
+
+/// The slot of a client, taken until this is dropped.
+///
+/// # Invariants
+///
+/// This has set `taken`. If the core knows `raw`, a [`Registered`] has this.
+struct Taken<C: Client>(PhantomData<C>);
+
+impl<C: Client> Taken<C> {
+    /// Takes the slot; `EBUSY` if it is taken.
+    fn take() -> Result<Self> {
+        if C::slot().taken.xchg(true, Full) {
+            return Err(EBUSY);
+        }
+        // INVARIANT: Just taken, so the core does not know `raw`.
+        Ok(Self(PhantomData))
+    }
+}
+
+impl<C: Client> Drop for Taken<C> {
+    fn drop(&mut self) {
+        let slot = C::slot();
+        // SAFETY: The slot is taken by this (type invariant). The core does not know `raw`: a
+        // `Registered` unregisters the client before its fields are dropped.
+        drop(unsafe { (*slot.client.get()).take() });
+        slot.taken.store(false, Release);
+    }
 }
 
 impl<C: Client> Registered<C> {
@@ -359,10 +388,7 @@ impl<C: Client> Registered<C> {
     ///
     /// `EBUSY` if a client of this type is registered; `ENOMEM`.
     pub fn register(client: Arc<C>, resident: Resident) -> Result<Self> {
-        let slot = C::slot();
-        if slot.taken.xchg(true, Full) {
-            return Err(EBUSY);
-        }
+        let (taken, slot) = (Taken::<C>::take()?, C::slot());
         let mut raw = bindings::ib_client {
             name: C::NAME.as_char_ptr(),
             add: Some(add::<C>),
@@ -371,30 +397,18 @@ impl<C: Client> Registered<C> {
             ..Default::default()
         };
         raw.set_no_kverbs_req(C::WITHOUT_KVERBS.into());
-        // SAFETY: This call has set `taken`, and the core does not know `raw` yet (type invariant
-        // of `ClientSlot`).
-        let result = unsafe {
+        // SAFETY: `taken` has the slot, and the core does not know `raw` yet (type invariants of
+        // `ClientSlot` and `Taken`).
+        unsafe {
             *slot.client.get() = Some(client);
             slot.raw.get().write(raw);
-            to_result(bindings::ib_register_client(slot.raw.get()))
-        };
-        if let Err(e) = result {
-            Self::give_up();
-            return Err(e);
+            to_result(bindings::ib_register_client(slot.raw.get()))?;
         }
-        // INVARIANT: The slot was taken and the client registered above.
+        // INVARIANT: Just registered.
         Ok(Self {
-            _client: PhantomData,
+            _slot: taken,
             _resident: resident,
         })
-    }
-
-    /// Empties the slot. The core must not know it.
-    fn give_up() {
-        let slot = C::slot();
-        // SAFETY: The slot is taken by the caller, and the core does not know `raw` (any more).
-        drop(unsafe { (*slot.client.get()).take() });
-        slot.taken.store(false, Release);
     }
 }
 
@@ -402,7 +416,6 @@ impl<C: Client> Drop for Registered<C> {
     fn drop(&mut self) {
         // SAFETY: The client is registered (type invariant).
         unsafe { bindings::ib_unregister_client(C::slot().raw.get()) };
-        Self::give_up();
     }
 }
 

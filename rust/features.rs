@@ -16,8 +16,6 @@ use core::borrow::Borrow;
 
 use crate::bindings;
 use crate::edge::device::Device;
-use crate::edge::FromC;
-use crate::edge::Within;
 use kernel::prelude::*;
 
 /// Initialises a slot of memory.
@@ -119,8 +117,8 @@ mod enums {
 #[cfg(rdma_has_typed_enums)]
 mod direction {
     use super::bindings::dma_data_direction;
-    use super::FromC;
-    use super::Within;
+    use crate::edge::FromC;
+    use crate::edge::Within;
 
     // SAFETY: Every value is valid: the type is a number.
     unsafe impl FromC for dma_data_direction {
@@ -208,6 +206,12 @@ pub const fn limit_bits(limit: RawLimit) -> u32 {
 pub struct Limit(RawLimit);
 
 impl Limit {
+    /// The limit of this field of `struct ib_device_attr`.
+    #[inline(always)]
+    pub(crate) const fn of(raw: RawLimit) -> Self {
+        Self(raw)
+    }
+
     /// Returns the number.
     pub fn get(self) -> u32 {
         #[cfg(rdma_has_unsigned_limits)]
@@ -216,19 +220,6 @@ impl Limit {
         return u32::try_from(self.0).unwrap_or(0);
     }
 }
-
-// SAFETY: Any number is valid.
-unsafe impl FromC for Limit {
-    type C = RawLimit;
-
-    #[inline(always)]
-    unsafe fn from_c(c: RawLimit) -> Self {
-        Self(c)
-    }
-}
-
-// SAFETY: It contains no references.
-unsafe impl Within<'_> for Limit {}
 
 /// A completion counter. Where there is none, no tracked object is of this kind, and a structure
 /// with the same fields `device` and `res` stands in.

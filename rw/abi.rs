@@ -154,7 +154,7 @@ fn destroy_list(
     dma: DmaArg<'_>,
 ) {
     if let Some(done) = done.0 {
-        list::destroy(done, qp, &List::new(list, count), dma);
+        list::destroy(done, qp, List::new(list, count), dma);
     }
 }
 
@@ -187,7 +187,7 @@ fn destroy_signature(
     let data = List::new(list, count);
     let meta = List::new(meta, meta_count);
     if let Some(done) = done.0 {
-        signature::destroy(done, qp, (&data, &meta), dma);
+        signature::destroy(done, qp, (data, meta), dma);
     }
 }
 

@@ -95,12 +95,7 @@ fn direct_from(
 
 /// Destroys a transfer that [`init()`] created of this list: returns its regions, frees its memory
 /// and unmaps the list.
-pub(super) fn destroy(
-    done: Done<'_, Lists>,
-    qp: QpArg<'_>,
-    list: &List<'_, Data>,
-    dma: DmaArg<'_>,
-) {
+pub(super) fn destroy(done: Done<'_, Lists>, qp: QpArg<'_>, list: List<'_, Data>, dma: DmaArg<'_>) {
     match done.kind() {
         Some(Kind::Region | Kind::Many | Kind::Single) => {}
         // The other destroy functions handle these.

@@ -97,7 +97,7 @@ pub(super) fn init(
 pub(super) fn destroy(
     done: Done<'_, Lists>,
     qp: QpArg<'_>,
-    (data, meta): (&List<'_, Data>, &List<'_, Meta>),
+    (data, meta): (List<'_, Data>, List<'_, Meta>),
     dma: DmaArg<'_>,
 ) {
     if kernel::warn_on!(done.kind() != Some(Kind::Signature)) {

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check.sh [fmt]: checks that need no guest. Formatting, clippy on the host crates, mechanical house
+# check.sh [fmt|format]: checks that need no guest. Formatting, clippy on the host crates, mechanical house
 # rules, the count of unsafe code, the tables of ib_uverbs, functions that panic (if make panics
 # built these sources), compile-fail cases and clippy on the kernel crates (if modules were built),
 # shell syntax (and shellcheck if it is installed). fmt only formats the Rust sources and updates
-# the counts and the page of ib_uverbs' ABI.
+# the counts and the page of ib_uverbs' ABI; format only checks the formatting.
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/tools/roots.sh" builder
@@ -32,6 +32,10 @@ abi() { # write|check: the page of ib_uverbs' ABI, by the headers and the C modu
     "$TOP/tools/kernel.sh" --unpack
     in_builder python3 /src/tools/uverbs_abi.py "$1" "/c/$("$TOP/tools/kernel.sh" --source)" </dev/null
 }
+if [ "${1:-}" = format ]; then
+    format --check -l
+    exit
+fi
 if [ "${1:-}" = fmt ]; then
     format
     abi write

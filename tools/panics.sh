@@ -3,7 +3,8 @@
 #
 # panics.sh [MODULE...]: list every reference of our modules to a function that panics, with the
 # function it is in. Fails unless the references are those of tools/panics-known.txt.
-# panics.sh check      the same without building: passes if the modules are older than the sources
+# panics.sh check      the same without building. If the modules are not those of the sources, it
+#                      passes, but with CI= it fails: there make panics comes first
 # panics.sh write      remove from tools/panics-known.txt what is not there any more
 # panics.sh selftest   whether a reference that is not in the list is found
 #
@@ -27,8 +28,8 @@ export LC_ALL=C
 
 # Source files of the modules.
 sources() {
-    find Kbuild Kconfig cm cma core hw iwcm mad rust rw samples ucma umad umem uverbs -type f \
-        \( -name '*.rs' -o -name '*.[chS]' -o -name 'Kbuild*' -o -name 'Kconfig*' \) -print0 |
+    find Kbuild cm cma core hw iwcm mad rust rw samples ucma umad umem uverbs -type f \
+        \( -name '*.rs' -o -name '*.[chS]' -o -name 'Kbuild*' \) -print0 |
         sort -z | xargs -0 sha256sum | sha256sum
 }
 
@@ -137,7 +138,7 @@ selftest() {
 }
 
 modules() { # all modules that are not tests
-    (cd "$dir" && ls ./*.ko | sed 's|^\./||' | grep -vE '^(cmcalls|countdev|fakeib|fakeverbs|iwstub|softpair|.*kunit.*|.*_test)\.ko$')
+    (cd "$dir" && ls ./*.ko | sed 's|^\./||' | grep -vE '^(cmcalls|countdev|fakeib|fakeverbs|iwstub|.*kunit.*|.*_test)\.ko$')
 }
 
 case ${1:-} in
@@ -149,6 +150,7 @@ check | write)
     (selftest) || exit
     if [ "$(sources)" != "$(cat "$dir/sources" 2>/dev/null)" ]; then
         echo "| references to functions that panic | not counted: make panics builds the modules |"
+        [ -z "${CI:-}" ]
         exit
     fi
     ;;

@@ -9,16 +9,15 @@
 //! `include/uapi/rdma/ib_user_sa.h`.
 
 use crate::edge::marshall;
-use crate::edge::marshall::Link;
 use crate::edge::object::device;
-use rdma::bindings::ib_qp_attr;
 use rdma::bindings::ib_user_path_rec;
 use rdma::bindings::ib_uverbs_ah_attr;
 use rdma::bindings::ib_uverbs_global_route;
 use rdma::bindings::ib_uverbs_qp_attr;
-use rdma::bindings::rdma_ah_attr;
 use rdma::bindings::sa_path_rec;
 use rdma::edge::device::Device;
+use rdma::edge::verbs::AhAttr;
+use rdma::edge::verbs::QpAttr;
 use rdma::edge::Lent;
 
 /// Upper 24 bits of an interface id that has an Omni-Path LID (`OPA_SPECIAL_OUI`).
@@ -62,28 +61,24 @@ fn opa_route(device: &Device, port: u32, lid: u32) -> Option<ib_uverbs_global_ro
 }
 
 /// The global route of a vector, if it has one.
-fn route(attr: &rdma_ah_attr) -> Option<ib_uverbs_global_route> {
+fn route(attr: &AhAttr) -> Option<ib_uverbs_global_route> {
     let flag = rdma::bindings::ib_ah_flags_IB_AH_GRH;
-    (u32::from(attr.ah_flags) & flag != 0).then(|| ib_uverbs_global_route {
-        dgid: marshall::gid(&attr.grh.dgid),
-        flow_label: attr.grh.flow_label,
-        sgid_index: attr.grh.sgid_index,
-        hop_limit: attr.grh.hop_limit,
-        traffic_class: attr.grh.traffic_class,
+    (u32::from(attr.ah_flags()) & flag != 0).then(|| ib_uverbs_global_route {
+        dgid: attr.destination(),
+        flow_label: attr.flow_label(),
+        sgid_index: attr.sgid_index(),
+        hop_limit: attr.hop_limit(),
+        traffic_class: attr.traffic_class(),
         reserved: 0,
     })
 }
 
 /// Copies an address vector. May sleep.
-fn vector(device: &Device, attr: &rdma_ah_attr) -> ib_uverbs_ah_attr {
-    let (lid, path_bits) = match marshall::link(attr) {
-        Link::Ib { dlid, path_bits } => (dlid.into(), path_bits),
-        Link::Opa { dlid, path_bits } => (dlid, path_bits),
-        Link::Other => (0, 0),
-    };
+fn vector(device: &Device, attr: &AhAttr) -> ib_uverbs_ah_attr {
+    let (lid, path_bits) = attr.lids();
     // Only Omni-Path has such LIDs.
     let long = match lid > PERMISSIVE_LID {
-        true => opa_route(device, attr.port_num, lid),
+        true => opa_route(device, attr.port_num(), lid),
         false => None,
     };
     let route = long.or_else(|| route(attr));
@@ -91,56 +86,55 @@ fn vector(device: &Device, attr: &rdma_ah_attr) -> ib_uverbs_ah_attr {
         is_global: route.is_some().into(),
         grh: route.unwrap_or_default(),
         dlid: low(lid),
-        sl: attr.sl,
+        sl: attr.sl(),
         src_path_bits: path_bits,
-        static_rate: attr.static_rate,
+        static_rate: attr.static_rate(),
         // CAST: Programs know 8 bits.
-        port_num: attr.port_num as u8,
+        port_num: attr.port_num() as u8,
         reserved: 0,
     }
 }
 
-fn vector_to_user(device: &Device, to: Lent<'_, ib_uverbs_ah_attr>, from: Lent<'_, rdma_ah_attr>) {
-    *to.0 = vector(device, from.0);
+fn vector_to_user(device: &Device, to: Lent<'_, ib_uverbs_ah_attr>, from: &AhAttr) {
+    *to.0 = vector(device, from);
 }
 
 /// Copies attributes of a queue pair. The mask is the caller's. May sleep.
-fn qp_to_user(device: &Device, to: Lent<'_, ib_uverbs_qp_attr>, from: Lent<'_, ib_qp_attr>) {
-    let from = from.0;
+fn qp_to_user(device: &Device, to: Lent<'_, ib_uverbs_qp_attr>, from: &QpAttr) {
     *to.0 = ib_uverbs_qp_attr {
         qp_attr_mask: to.0.qp_attr_mask,
-        qp_state: from.qp_state,
-        cur_qp_state: from.cur_qp_state,
-        path_mtu: from.path_mtu,
-        path_mig_state: from.path_mig_state,
-        qkey: from.qkey,
-        rq_psn: from.rq_psn,
-        sq_psn: from.sq_psn,
-        dest_qp_num: from.dest_qp_num,
+        qp_state: from.qp_state(),
+        cur_qp_state: from.cur_qp_state(),
+        path_mtu: from.path_mtu(),
+        path_mig_state: from.path_mig_state(),
+        qkey: from.qkey(),
+        rq_psn: from.rq_psn(),
+        sq_psn: from.sq_psn(),
+        dest_qp_num: from.dest_qp_num(),
         // CAST: Flags.
-        qp_access_flags: from.qp_access_flags as u32,
-        ah_attr: vector(device, &from.ah_attr),
-        alt_ah_attr: vector(device, &from.alt_ah_attr),
-        max_send_wr: from.cap.max_send_wr,
-        max_recv_wr: from.cap.max_recv_wr,
-        max_send_sge: from.cap.max_send_sge,
-        max_recv_sge: from.cap.max_recv_sge,
-        max_inline_data: from.cap.max_inline_data,
-        pkey_index: from.pkey_index,
-        alt_pkey_index: from.alt_pkey_index,
-        en_sqd_async_notify: from.en_sqd_async_notify,
-        sq_draining: from.sq_draining,
-        max_rd_atomic: from.max_rd_atomic,
-        max_dest_rd_atomic: from.max_dest_rd_atomic,
-        min_rnr_timer: from.min_rnr_timer,
+        qp_access_flags: from.qp_access_flags() as u32,
+        ah_attr: vector(device, from.ah_attr()),
+        alt_ah_attr: vector(device, from.alt_ah_attr()),
+        max_send_wr: from.max_send_wr(),
+        max_recv_wr: from.max_recv_wr(),
+        max_send_sge: from.max_send_sge(),
+        max_recv_sge: from.max_recv_sge(),
+        max_inline_data: from.max_inline_data(),
+        pkey_index: from.pkey_index(),
+        alt_pkey_index: from.alt_pkey_index(),
+        en_sqd_async_notify: from.en_sqd_async_notify(),
+        sq_draining: from.sq_draining(),
+        max_rd_atomic: from.max_rd_atomic(),
+        max_dest_rd_atomic: from.max_dest_rd_atomic(),
+        min_rnr_timer: from.min_rnr_timer(),
         // CAST: Programs know 8 bits.
-        port_num: from.port_num as u8,
-        timeout: from.timeout,
-        retry_cnt: from.retry_cnt,
-        rnr_retry: from.rnr_retry,
+        port_num: from.port_num() as u8,
+        timeout: from.timeout(),
+        retry_cnt: from.retry_cnt(),
+        rnr_retry: from.rnr_retry(),
         // CAST: Programs know 8 bits.
-        alt_port_num: from.alt_port_num as u8,
-        alt_timeout: from.alt_timeout,
+        alt_port_num: from.alt_port_num() as u8,
+        alt_timeout: from.alt_timeout(),
         reserved: [0; 5],
     };
 }
@@ -181,11 +175,11 @@ fn path_to_user(to: Lent<'_, ib_user_path_rec>, from: Lent<'_, sa_path_rec>) {
 rdma::export! { in rdma::bindings;
     /// See [`vector`].
     fn ib_copy_ah_attr_to_user(
-        device: &Device, dst: Lent<'_, ib_uverbs_ah_attr>, src: Lent<'_, rdma_ah_attr>,
+        device: &Device, dst: Lent<'_, ib_uverbs_ah_attr>, src: &AhAttr,
     ) = vector_to_user;
     /// See [`qp_to_user`].
     fn ib_copy_qp_attr_to_user(
-        device: &Device, dst: Lent<'_, ib_uverbs_qp_attr>, src: Lent<'_, ib_qp_attr>,
+        device: &Device, dst: Lent<'_, ib_uverbs_qp_attr>, src: &QpAttr,
     ) = qp_to_user;
     /// See [`path_to_user`].
     fn ib_copy_path_rec_to_user(

@@ -5,6 +5,7 @@
 //! Must match `include/rdma/rdma_counter.h`.
 
 use crate::device::Device;
+use crate::device::LastReference;
 use crate::edge::counter::Counter;
 use crate::edge::counter::CounterInit;
 use crate::edge::device::Unregistered;
@@ -107,14 +108,15 @@ pub(super) fn set_up(alone: &mut Unregistered<'_>, port: u32, history: Option<st
 }
 
 /// Frees what [`set_up`] and later bindings allocated, before the device's memory is freed.
-pub(crate) fn release(device: &Device) {
+pub(crate) fn release(last: &LastReference<'_>) {
+    let device = last.device();
     for port in device.ports() {
         let Some(data) = device.port(port) else {
             return;
         };
         let raw = data.counter().raw();
-        // SAFETY: `Hooks::released`, the only caller, has the last reference to the device. There
-        // are no counters, since there are no queue pairs.
+        // SAFETY: Nobody else has a reference to the device (`LastReference`), so there are no
+        // queue pairs and no counters.
         drop(unsafe {
             stats::Owned::from_raw(core::ptr::replace(
                 &raw mut (*raw).hstats,

@@ -13,6 +13,7 @@ use super::netdev;
 use super::netns;
 use super::registry;
 use super::Device;
+use super::LastReference;
 use crate::edge::class;
 use crate::edge::class::Allocation;
 
@@ -87,10 +88,11 @@ pub(crate) fn dealloc(allocation: Allocation) {
 }
 
 /// Called when the last reference to a device is dropped; its memory is freed afterwards.
-pub(crate) fn released(device: &Device) {
+pub(crate) fn released(last: &LastReference<'_>) {
+    let device = last.device();
     netdev::detach_all(device);
     warn_on!(!device.uses().none());
-    Core::release(device);
+    Core::release(last);
 }
 
 /// Allocates the array of the device's ports, unless it exists. Called before registration. May

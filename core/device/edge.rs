@@ -41,6 +41,29 @@ use crate::edge::device::Unregistered;
 #[repr(transparent)]
 pub(crate) struct Device(rdma::edge::device::Device);
 
+/// A device whose last reference is being dropped.
+///
+/// # Invariants
+///
+/// Nobody has a reference to the device, except readers under RCU of its ports, use count and
+/// methods.
+pub(crate) struct LastReference<'a>(&'a Device);
+
+impl<'a> LastReference<'a> {
+    /// # Safety
+    ///
+    /// The driver model has dropped the last reference to the device.
+    pub(crate) unsafe fn of(device: &'a Device) -> Self {
+        // INVARIANT: Contract of this function.
+        Self(device)
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &'a Device {
+        self.0
+    }
+}
+
 impl Deref for Device {
     type Target = rdma::edge::device::Device;
 

@@ -14,6 +14,7 @@ use rdma::net::Net;
 
 use super::sub::Closed;
 use super::Device;
+use super::LastReference;
 use super::Registered;
 use crate::edge::client::Event;
 use crate::edge::device::Visible;
@@ -79,7 +80,7 @@ pub(crate) trait Hooks {
 
     /// Called when the last reference to a device is dropped; its memory is freed next. Any context
     /// in which `put_device` may be called.
-    fn release(device: &Device);
+    fn release(last: &LastReference<'_>);
 
     /// Processes an event of the device before its handlers are called; returns whether to call
     /// them. May sleep.

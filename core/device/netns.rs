@@ -25,6 +25,7 @@ use super::registry;
 use super::sub;
 use super::Device;
 use super::Registered;
+use super::RegistrationLock;
 use crate::proto::names;
 use crate::proto::netns;
 pub(crate) use crate::proto::netns::Mode;
@@ -118,8 +119,9 @@ pub(super) fn home(asker: &Net) -> &Net {
 /// # Errors
 ///
 /// Errors of `device_rename`; the device then stays in `from`.
-pub(crate) fn change(device: &Device, from: &Net, to: &CountedNet) -> Result {
-    device.model().set_net(to);
+pub(crate) fn change(one: &RegistrationLock<'_>, from: &Net, to: &CountedNet) -> Result {
+    let device = one.device();
+    one.set_net(to);
     let _still = registry::hold();
     let name = device.name();
     // Rename to the same name: this makes the driver model notice the new namespace.
@@ -129,7 +131,7 @@ pub(crate) fn change(device: &Device, from: &Net, to: &CountedNet) -> Result {
         .inspect_err(|_| {
             // Not if `from` is being removed, as it moves its devices out only once.
             if let Some(from) = from.try_hold() {
-                device.model().set_net(&from);
+                one.set_net(&from);
             }
         })
 }

@@ -42,7 +42,7 @@ impl Unregistered<'_> {
 impl Device {
     /// Returns whether kernel consumers are notified of the device.
     pub(crate) fn is_kverbs_provider(&self) -> bool {
-        self.fields().kverbs_provider()
+        self.kverbs_provider()
     }
 }
 

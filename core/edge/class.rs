@@ -28,6 +28,7 @@ use super::device::CoreDevice;
 use super::device::Visible;
 use crate::device::alloc;
 use crate::device::Device;
+use crate::device::LastReference;
 use crate::device::State;
 use crate::proto::names;
 
@@ -125,7 +126,8 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
     // SAFETY: Only the device embedded in a `struct ib_device` has this release function. Its
     // memory is valid until the end of this function.
     let device = unsafe { CoreDevice::view(dev.cast()) }.owner();
-    alloc::released(device);
+    // SAFETY: The driver model calls this when the last reference is dropped.
+    alloc::released(&unsafe { LastReference::of(device) });
     let raw = device.as_raw();
     // SAFETY: The only users left are RCU readers of the ports, the use count and the methods,
     // which are freed after a grace period. `Allocation::new` allocated the state.

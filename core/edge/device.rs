@@ -23,6 +23,7 @@ use kernel::sync::atomic::Relaxed;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Work;
 use rdma::bindings;
+use rdma::edge::device::Device as EdgeDevice;
 use rdma::edge::verbs::GidAttr;
 use rdma::edge::FromC;
 use rdma::edge::In;
@@ -43,6 +44,7 @@ use super::client::ClientData;
 use crate::counter::edge::PortCounter;
 use crate::device::Device;
 use crate::device::Registered;
+use crate::device::RegistrationLock;
 use crate::proto::names;
 use crate::stats;
 use rdma::errno::eopnotsupp;
@@ -60,11 +62,8 @@ rdma::c_struct! {
         embed client_data: ClientData;
         /// The driver model device, initialised together with this device.
         embed model in __bindgen_anon_1.coredev: CoreDevice;
-        /// Whether the device supports kernel verbs. Written at registration.
-        bit kverbs_provider: bool, set_kverbs_provider;
-        /// Index of the device. Written at registration.
-        const index: u32, set_index;
-        /// Parent of a subdevice. Written before the subdevice's driver registers it.
+        /// Parent of a subdevice, which is unregistered after the subdevice. Written before the
+        /// subdevice's driver registers it.
         const parent: Option<&Device>;
         /// Port array. Written once, before registration.
         racy port_data: *mut bindings::ib_port_data;
@@ -142,6 +141,22 @@ impl Device {
     }
 }
 
+impl RegistrationLock<'_> {
+    /// Sets the network namespace of the device, which must be disabled. The removal of a namespace,
+    /// which has not begun as long as the namespace is counted, moves the devices out of it, one
+    /// at a time by this lock.
+    pub(crate) fn set_net(&self, net: &CountedNet) {
+        // SAFETY: The field is a word, which changes under this lock; for its readers see
+        // `Device::net`.
+        unsafe {
+            bindings::rdma_helper_write_pnet(
+                &raw mut (*self.device().model().raw()).rdma_net,
+                net.as_raw(),
+            );
+        }
+    }
+}
+
 /// A device that is not registered yet, or is being registered.
 ///
 /// # Invariants
@@ -158,7 +173,7 @@ rdma::argument! {
 
 // SAFETY: No other thread uses the fields that registration writes (type invariant of `Unregistered`).
 unsafe impl Writer for Unregistered<'_> {
-    type Of = Fields;
+    type Of = EdgeDevice;
 
     fn place(&mut self) -> *mut bindings::ib_device {
         self.0.as_raw()
@@ -183,7 +198,7 @@ impl<'a> Unregistered<'a> {
 
     /// Sets the device index.
     pub(crate) fn set_index(&mut self, index: u32) {
-        Fields::set_index(self, index);
+        EdgeDevice::set_index(self, index);
     }
 
     /// Sets the device that does DMA for this device, and the flags that depend on it.
@@ -202,7 +217,7 @@ impl<'a> Unregistered<'a> {
 
     /// Sets whether the device supports kernel verbs.
     pub(crate) fn set_kverbs_provider(&mut self, is: bool) {
-        Fields::set_kverbs_provider(self, is);
+        EdgeDevice::set_kverbs_provider(self, is);
     }
 
     /// Adds the device to the driver model, where others can find it. May sleep.
@@ -407,16 +422,6 @@ impl CoreDevice {
         // SAFETY: The field is a word that only this function accesses.
         let place = unsafe { Atomic::from_ptr(&raw mut (*self.raw()).ports_kobj) };
         NonNull::new(place.xchg(new, Full))
-    }
-
-    /// Sets the network namespace. The caller must hold the registration lock of the device, which
-    /// must be disabled. The removal of a namespace, which has not begun as long as the namespace is
-    /// counted, moves the devices out of it.
-    pub(crate) fn set_net(&self, net: &CountedNet) {
-        // SAFETY: The field is a word; for its readers see `Device::net`.
-        unsafe {
-            bindings::rdma_helper_write_pnet(&raw mut (*self.raw()).rdma_net, net.as_raw());
-        }
     }
 
     /// Sets the name. May sleep.

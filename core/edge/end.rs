@@ -5,9 +5,8 @@
 use super::class::Allocation;
 use super::device::Visible;
 use crate::device::Device;
+use crate::device::RegistrationLock;
 use kernel::sync::atomic::Acquire;
-use kernel::sync::lock::mutex::MutexBackend;
-use kernel::sync::lock::Guard;
 
 /// The exclusive right to unregister a device.
 ///
@@ -17,7 +16,7 @@ use kernel::sync::lock::Guard;
 /// other `Ending` exists for that registration.
 pub(crate) struct Ending<'a> {
     device: &'a Device,
-    one: Guard<'a, (), MutexBackend>,
+    one: RegistrationLock<'a>,
 }
 
 impl<'a> Ending<'a> {
@@ -54,7 +53,7 @@ pub(crate) struct Ended<'a>(Ending<'a>);
 impl<'a> Ended<'a> {
     /// Returns the device for deallocation, with the registration lock; `None` if the core must not
     /// deallocate it.
-    pub(crate) fn memory(self) -> Option<(Allocation, Guard<'a, (), MutexBackend>)> {
+    pub(crate) fn memory(self) -> Option<(Allocation, RegistrationLock<'a>)> {
         let Ending { device, one } = self.0;
         if device.ops().dealloc_driver.is_none() || device.keep_memory().load(Acquire) {
             return None;

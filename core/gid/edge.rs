@@ -20,7 +20,7 @@ use rdma::edge::IntoC;
 use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
-use rdma::net::NetDevice;
+use rdma::sync::rcu;
 
 use self::entry::Entry;
 use crate::proto::gid::Gid;
@@ -198,8 +198,7 @@ impl<'a> Rows<'a> {
         self.len
     }
 
-    /// Adds a valid entry. The caller must hold the lock of the slots, which keeps the network
-    /// device of the entry alive.
+    /// Adds an entry.
     ///
     /// # Errors
     ///
@@ -208,9 +207,9 @@ impl<'a> Rows<'a> {
         if self.len >= self.max {
             return Err(EINVAL);
         }
-        let ndev = entry.ndev();
-        // SAFETY: There is room for another row (type invariant). The entry is valid and the slots
-        // are locked, so the network device is alive.
+        let rcu = rcu::read_lock();
+        let ndev = entry.ndev_rcu(&rcu);
+        // SAFETY: There is room for another row (type invariant).
         unsafe {
             let row = self.place.add(self.len);
             (&raw mut (*row).gid)
@@ -219,8 +218,8 @@ impl<'a> Rows<'a> {
             (*row).gid_index = u32::from(entry.index());
             (*row).port_num = entry.port();
             (*row).gid_type = entry.gid_type();
-            if !ndev.is_null() {
-                (*row).netdev_ifindex = NetDevice::from_raw(ndev).ifindex();
+            if let Some(ndev) = ndev {
+                (*row).netdev_ifindex = ndev.ifindex();
             }
         }
         self.len = self.len.saturating_add(1);

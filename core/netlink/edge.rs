@@ -57,10 +57,9 @@ impl ExtAck {
     }
 }
 
-/// Requests the module of a client. May sleep.
+/// Requests the module of a client, which need not exist: the client is looked up again. May sleep.
 pub(super) fn request_client(client: u32) {
-    // SAFETY: The format takes one unsigned argument. The result is ignored, since the caller looks
-    // up the client again.
+    // SAFETY: The format takes one unsigned argument.
     let _: c_int = unsafe {
         bindings::__request_module(true, c"rdma-netlink-subsys-%u".as_char_ptr(), client)
     };

@@ -10,7 +10,6 @@ use rdma::bindings;
 use rdma::features::NAME_WITH_NETNS;
 
 use super::edge;
-use super::edge::Links;
 use super::link::NAME_LEN;
 use super::lookup;
 use super::request::Answer;
@@ -88,7 +87,7 @@ fn protocol(device: &Device, port: u32) -> Option<Protocol> {
 fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
     let who = Who::of(device);
     let firmware = edge::firmware(device);
-    let parent = Links::of(device).parent().map(Device::name);
+    let parent = device.fields().parent().map(Device::name);
     let dev = Dev {
         handle: who.handle(),
         ports: *device.ports().end(),

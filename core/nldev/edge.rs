@@ -95,11 +95,9 @@ fills! {
 }
 
 rdma::c_struct! {
-    /// Relations of a device to its parent and to its link type.
+    /// Relation of a device to its link type.
     pub(super) struct Links: bindings::ib_device;
     fields {
-        /// The parent of a subdevice, which is unregistered after the subdevice.
-        const parent: Option<&Device>;
         /// Link type that created the device. Written by the driver before registration. The driver
         /// unregisters the link type after its devices.
         const link_ops: Option<In<'_, LinkOps>>;
@@ -302,10 +300,9 @@ impl Kinds {
     }
 }
 
-/// Requests the module of a link type. May sleep.
+/// Requests the module of a link type, which need not exist: the type is looked up again. May sleep.
 pub(super) fn request_kind(name: &CStr) {
-    // SAFETY: The format takes one string. The result is ignored, since the caller looks up the
-    // link type again.
+    // SAFETY: The format takes one string.
     let _: c_int = unsafe {
         bindings::__request_module(true, c"rdma-link-%s".as_char_ptr(), name.as_char_ptr())
     };

@@ -42,12 +42,6 @@ rdma::c_struct! {
     /// changes under the table's lock only.
     pub(crate) struct Entry: bindings::rdma_restrack_entry;
     fields {
-        /// Id by which readers find the entry; meaningless before the entry is added.
-        racy id: u32;
-        /// `enum rdma_restrack_type`. Written by `rdma_restrack_new`, before the object is shared.
-        const number at type_: u32;
-        /// Whether a process owns the object. Changes once, to true.
-        racy is_user at user: bool;
         /// Whether the entry is hidden from readers. Drivers set it before the entry is added.
         bit no_track: bool;
     }
@@ -57,10 +51,13 @@ rdma::c_struct! {
     /// The fields that only [`OwnerRef`] and [`Held`] may change. Private to this file.
     struct Fields: bindings::rdma_restrack_entry;
     fields {
+        /// See [`Entry::id`].
         racy id: u32, set_id;
+        /// See [`Entry::number`].
         racy number at type_: u32, set_number;
         /// Whether the entry has been added and not yet ended. Only the owner writes it.
         racy valid: bool, set_valid;
+        /// See [`Entry::is_user`].
         racy user: bool, set_user;
         /// Null, or a name that outlives the object: contract of `rdma_restrack_set_name`.
         racy kern_name: *const c_char, set_kern_name;
@@ -88,6 +85,21 @@ impl Entry {
     fn fields(&self) -> &Fields {
         // SAFETY: Both are views of the same structure.
         unsafe { Fields::view(self.raw()) }
+    }
+
+    /// Id by which readers find the entry; meaningless before the entry is added.
+    pub(crate) fn id(&self) -> u32 {
+        self.fields().id()
+    }
+
+    /// `enum rdma_restrack_type`. Written by `rdma_restrack_new`, before the object is shared.
+    pub(crate) fn number(&self) -> u32 {
+        self.fields().number()
+    }
+
+    /// Whether a process owns the object. Changes once, to true.
+    pub(crate) fn is_user(&self) -> bool {
+        self.fields().user()
     }
 
     /// The pointer to the owning task, which holds a reference to it.

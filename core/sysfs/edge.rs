@@ -410,7 +410,8 @@ pub(super) fn driver_groups<'a>(
 /// The device's pointer to the directory of a port: `ib_port_data::sysfs`.
 fn directory_of(device: &Device, port: u32) -> Option<&Atomic<*mut bindings::ib_port>> {
     let data = device.port(port)?;
-    // SAFETY: An aligned word of the port's data, accessed by this function's callers only.
+    // SAFETY: An aligned word of the port's data, which exists as long as the device. Only this
+    // function gives access to it, and C does not use it: all accesses are atomic.
     Some(unsafe { Atomic::from_ptr(&raw mut (*data.raw()).sysfs) })
 }
 

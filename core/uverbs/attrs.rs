@@ -12,6 +12,7 @@ use super::edge::CallMemory;
 use super::edge::IoctlCall;
 use super::edge::Len;
 use super::edge::PtrAttr;
+use super::edge::Readable;
 use super::edge::Source;
 use super::edge::SourceAt;
 use kernel::prelude::*;
@@ -150,18 +151,18 @@ fn copy_to_for_c<'a>(
     call: In<'_, Bundle>,
     index: usize,
     from: SourceAt<'a>,
-    size: Len<'a>,
+    size: Len<'a, Readable>,
 ) -> Result {
-    copy_to(&call, index, from.with(size))
+    copy_to(&call, index, Source::of_call(from, size))
 }
 
 fn copy_to_or_zero_for_c<'a>(
     call: In<'_, Bundle>,
     index: usize,
     from: SourceAt<'a>,
-    size: Len<'a>,
+    size: Len<'a, Readable>,
 ) -> Result {
-    copy_to_or_zero(&call, index, from.with(size))
+    copy_to_or_zero(&call, index, Source::of_call(from, size))
 }
 
 /// Allocates `size` bytes that are freed when the call ends. May sleep as `flags` permit.
@@ -278,11 +279,11 @@ rdma::export! {
     ) -> Result<CallMemory> = alloc;
     /// See [`copy_to`].
     fn uverbs_copy_to(
-        call: In<'_, Bundle>, index: usize, from: SourceAt<'_>, size: Len<'_>,
+        call: In<'_, Bundle>, index: usize, from: SourceAt<'_>, size: Len<'_, Readable>,
     ) -> Result = copy_to_for_c;
     /// See [`copy_to_or_zero`].
     fn uverbs_copy_to_struct_or_zero(
-        call: In<'_, Bundle>, index: usize, from: SourceAt<'_>, size: Len<'_>,
+        call: In<'_, Bundle>, index: usize, from: SourceAt<'_>, size: Len<'_, Readable>,
     ) -> Result = copy_to_or_zero_for_c;
     /// See [`get_buffer`].
     fn uverbs_get_buffer_desc(

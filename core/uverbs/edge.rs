@@ -26,6 +26,7 @@ use rdma::edge::FromC;
 use rdma::edge::IntoC;
 use rdma::edge::OfCall;
 use rdma::edge::Passed;
+use rdma::edge::Tied;
 use rdma::edge::View;
 use rdma::edge::Within;
 
@@ -60,43 +61,37 @@ impl Source<'_> {
     }
 }
 
-/// Address of bytes to be copied to a user. Only C creates it, for the duration of a call.
-pub(super) struct SourceAt<'a>(*const c_void, PhantomData<&'a ()>);
+/// Tag of C arguments: the address of bytes to be copied to a user, which are readable, and their
+/// number.
+pub(super) enum Readable {}
+/// Tag of C arguments: the address of a buffer for user input, which is writable, and its size.
+pub(super) enum Writable {}
+/// Address of bytes to be copied to a user.
+pub(super) type SourceAt<'a> = Tied<'a, Readable, *const c_void>;
+/// Address of a buffer for user input.
+pub(super) type RoomAt<'a> = Tied<'a, Writable, Passed<c_void>>;
+/// Number of bytes at a [`SourceAt`] or [`RoomAt`].
+pub(super) type Len<'a, Of> = Tied<'a, Of, usize>;
 
-/// Address of a buffer for user input. Only C creates it, for the duration of a call.
-pub(super) struct RoomAt<'a>(*mut c_void, PhantomData<&'a mut ()>);
-
-/// Number of bytes at a [`SourceAt`] or [`RoomAt`]. Only C creates it, for the duration of a call.
-pub(super) struct Len<'a>(usize, PhantomData<&'a ()>);
-
-rdma::argument! {
-    /// As many bytes as the [`Len`] of the same call says are readable.
-    impl<'a> SourceAt<'a> = |bytes: *const c_void| SourceAt(bytes, PhantomData);
-    /// As many bytes as the [`Len`] of the same call says are writable.
-    impl<'a> RoomAt<'a> = |room: Passed<c_void>| RoomAt(room.into_c(), PhantomData);
-    /// See [`SourceAt`] and [`RoomAt`].
-    impl<'a> Len<'a> = |len: usize| Len(len, PhantomData);
-}
-
-impl<'a> SourceAt<'a> {
-    /// Returns the bytes; `len` must be an argument of the same call.
-    pub(super) fn with(self, len: Len<'a>) -> Source<'a> {
-        // INVARIANT: Contract of `SourceAt`.
-        Source {
-            from: self.0,
-            len: len.0,
+impl<'a> Source<'a> {
+    /// The bytes that are arguments of a call.
+    pub(super) fn of_call(at: SourceAt<'a>, len: Len<'a, Readable>) -> Self {
+        // INVARIANT: Both arguments have the same tag, so `len` bytes at `at` are readable.
+        Self {
+            from: at.get(),
+            len: len.get(),
             _bytes: PhantomData,
         }
     }
 }
 
-impl<'a> RoomAt<'a> {
-    /// Returns the buffer; `len` must be an argument of the same call.
-    pub(super) fn with(self, len: Len<'a>) -> Room<'a> {
-        // INVARIANT: Contract of `RoomAt`.
-        Room {
-            to: self.0,
-            len: len.0,
+impl<'a> Room<'a> {
+    /// The buffer that is an argument of a call.
+    pub(super) fn of_call(at: RoomAt<'a>, len: Len<'a, Writable>) -> Self {
+        // INVARIANT: Both arguments have the same tag, so `len` bytes at `at` are writable.
+        Self {
+            to: at.get().into_c(),
+            len: len.get(),
             _bytes: PhantomData,
         }
     }

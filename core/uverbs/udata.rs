@@ -10,11 +10,13 @@
 //! Refused calls are not logged; the C core logs them with dynamic debugging.
 
 use super::edge::Len;
+use super::edge::Readable;
 use super::edge::Room;
 use super::edge::RoomAt;
 use super::edge::Source;
 use super::edge::SourceAt;
 use super::edge::UserAddr;
+use super::edge::Writable;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
@@ -56,12 +58,17 @@ fn respond(call: &UserCall, source: Source<'_>) -> Result {
     to.clear_rest(source.len(), room)
 }
 
-fn copy_in_for_c<'a>(call: &UserCall, to: RoomAt<'a>, size: Len<'a>, minimum: usize) -> Result {
-    copy_in(call, to.with(size), minimum)
+fn copy_in_for_c<'a>(
+    call: &UserCall,
+    to: RoomAt<'a>,
+    size: Len<'a, Writable>,
+    minimum: usize,
+) -> Result {
+    copy_in(call, Room::of_call(to, size), minimum)
 }
 
-fn respond_for_c<'a>(call: &UserCall, from: SourceAt<'a>, len: Len<'a>) -> Result {
-    respond(call, from.with(len))
+fn respond_for_c<'a>(call: &UserCall, from: SourceAt<'a>, len: Len<'a, Readable>) -> Result {
+    respond(call, Source::of_call(from, len))
 }
 
 rdma::export! {
@@ -69,10 +76,10 @@ rdma::export! {
 
     /// See [`copy_in`].
     fn _ib_copy_validate_udata_in(
-        call: &UserCall, to: RoomAt<'_>, size: Len<'_>, minimum: usize,
+        call: &UserCall, to: RoomAt<'_>, size: Len<'_, Writable>, minimum: usize,
     ) -> Result = copy_in_for_c;
     /// See [`respond`].
-    fn _ib_respond_udata(call: &UserCall, from: SourceAt<'_>, len: Len<'_>) -> Result
+    fn _ib_respond_udata(call: &UserCall, from: SourceAt<'_>, len: Len<'_, Readable>) -> Result
         = respond_for_c;
 
     /// See [`refuse_mask`].

@@ -20,8 +20,10 @@ use rdma::edge::made;
 use rdma::edge::object::Owned;
 use rdma::edge::wc::Wc;
 use rdma::edge::FromC;
+use rdma::edge::In;
 use rdma::edge::Lent;
 use rdma::edge::Reply;
+use rdma::edge::Tied;
 use rdma::edge::Within;
 use rdma::net::NetDevice;
 
@@ -129,29 +131,59 @@ unsafe impl FromC for Headers {
 // SAFETY: It holds no reference.
 unsafe impl Within<'_> for Headers {}
 
-/// The headers of a packet, present if its completion has the GRH flag. Only C creates it, for the
-/// call that it also passes the completion to.
-pub(super) struct Grh<'a>(*const bindings::ib_grh, PhantomData<&'a ()>);
+/// Tag of C arguments: the completion of a received packet, and the address of the packet's headers,
+/// which are valid if the completion has the GRH flag.
+pub(super) enum Packet {}
+/// The completion of a packet.
+pub(super) type WcArg<'a> = Tied<'a, Packet, In<'a, Wc>>;
+/// Address of its headers.
+pub(super) type GrhArg<'a> = Tied<'a, Packet, *const bindings::ib_grh>;
 
-rdma::argument! {
-    /// Valid headers, if the completion of the same call has the GRH flag.
-    impl<'a> Grh<'a> = |grh: *const bindings::ib_grh| Grh(grh, PhantomData);
+/// A received packet.
+///
+/// # Invariants
+///
+/// For `'a`, `grh` is the address of valid headers if the completion has the GRH flag.
+pub(super) struct Received<'a> {
+    wc: &'a Wc,
+    grh: *const bindings::ib_grh,
+    _area: PhantomData<&'a ()>,
 }
 
-impl<'a> Grh<'a> {
-    /// Headers that are present in any case.
-    pub(super) fn of(area: &'a [u8; AREA]) -> Self {
-        Self(area.as_ptr().cast(), PhantomData)
+impl<'a> Received<'a> {
+    /// The packet of a call.
+    pub(super) fn of_call(wc: WcArg<'a>, grh: GrhArg<'a>) -> Self {
+        // INVARIANT: Both arguments have the same tag.
+        Self {
+            wc: wc.get().0,
+            grh: grh.get(),
+            _area: PhantomData,
+        }
     }
 
-    /// Returns the headers. `wc` must be the packet's completion.
-    pub(super) fn headers(&self, wc: &Wc) -> Option<[u8; AREA]> {
+    /// A packet whose buffer begins with `area`.
+    pub(super) fn new(wc: &'a Wc, area: &'a [u8; AREA]) -> Self {
+        // INVARIANT: The headers are valid in any case.
+        Self {
+            wc,
+            grh: area.as_ptr().cast(),
+            _area: PhantomData,
+        }
+    }
+
+    /// The completion.
+    pub(super) fn wc(&self) -> &Wc {
+        self.wc
+    }
+
+    /// Returns the headers.
+    pub(super) fn headers(&self) -> Option<[u8; AREA]> {
         const { assert!(size_of::<bindings::ib_grh>() == AREA) };
-        if !wc.has(bindings::ib_wc_flags_IB_WC_GRH) {
+        if !self.wc.has(bindings::ib_wc_flags_IB_WC_GRH) {
             return None;
         }
-        // SAFETY: The completion says that the headers are present (contract of `Grh`); the
-        // structure has `AREA` bytes.
-        Some(unsafe { self.0.cast::<[u8; AREA]>().read_unaligned() })
+        // SAFETY: The completion says that the headers are valid (type invariant); the structure
+        // has `AREA` bytes.
+        Some(unsafe { self.grh.cast::<[u8; AREA]>().read_unaligned() })
     }
 }

@@ -3,8 +3,10 @@
 //! Address vectors of replies, from the headers of a received packet ([`crate::proto::roce`]).
 
 use super::ah;
-use super::edge::Grh;
+use super::edge::GrhArg;
 use super::edge::Headers;
+use super::edge::Received;
+use super::edge::WcArg;
 use crate::addr;
 use crate::device::Caps;
 use crate::device::Device;
@@ -28,7 +30,6 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::wc::Wc;
-use rdma::edge::In;
 use rdma::edge::OutParam;
 use rdma::edge::Passed;
 use rdma::errno::eprototype;
@@ -123,13 +124,14 @@ fn local_gid(
 ///
 /// `EPROTOTYPE` for a RoCE packet without a GRH; those of the GID lookup and the address
 /// resolution.
-fn init_from_wc(device: &Device, port: u32, wc: &Wc, grh: &Grh<'_>, attr: &AhAttr) -> Result {
+fn init_from_wc(device: &Device, port: u32, packet: &Received<'_>, attr: &AhAttr) -> Result {
+    let wc = packet.wc();
     let caps = Caps::of(device, port);
     attr.assign(&AhAttr::default());
     attr.set_kind(caps.ah_type(device));
     attr.set_sl(wc.sl());
     attr.set_port_num(port);
-    let headers = grh.headers(wc);
+    let headers = packet.headers();
     if caps.is_roce() && headers.is_none() {
         return Err(eprototype());
     }
@@ -170,11 +172,11 @@ fn init_from_wc(device: &Device, port: u32, wc: &Wc, grh: &Grh<'_>, attr: &AhAtt
 fn init_ah_attr(
     device: &Device,
     port: u32,
-    wc: In<'_, Wc>,
-    grh: Grh<'_>,
+    wc: WcArg<'_>,
+    grh: GrhArg<'_>,
     attr: Out<'_, AhAttr>,
 ) -> Result {
-    init_from_wc(device, port, &wc, &grh, &attr)
+    init_from_wc(device, port, &Received::of_call(wc, grh), &attr)
 }
 
 /// Creates a handle for replies to a received packet, whose buffer begins with `area`. May sleep.
@@ -183,16 +185,16 @@ fn init_ah_attr(
 ///
 /// `ENOMEM`; errors of address resolution; errors of the driver.
 pub(crate) fn create_reply(pd: &Pd, wc: &Wc, area: &[u8; AREA], port: u32) -> Result<Owned<Ah>> {
-    create(pd, wc, &Grh::of(area), port)
+    create(pd, &Received::new(wc, area), port)
 }
 
-fn create_ah(pd: &Pd, wc: In<'_, Wc>, grh: Grh<'_>, port: u32) -> Result<Owned<Ah>> {
-    create(pd, &wc, &grh, port)
+fn create_ah(pd: &Pd, wc: WcArg<'_>, grh: GrhArg<'_>, port: u32) -> Result<Owned<Ah>> {
+    create(pd, &Received::of_call(wc, grh), port)
 }
 
-fn create(pd: &Pd, wc: &Wc, grh: &Grh<'_>, port: u32) -> Result<Owned<Ah>> {
+fn create(pd: &Pd, packet: &Received<'_>, port: u32) -> Result<Owned<Ah>> {
     let attr = AhAttr::default();
-    init_from_wc(pd.device(), port, wc, grh, &attr)?;
+    init_from_wc(pd.device(), port, packet, &attr)?;
     let draft = Draft(&attr);
     let flags = bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE;
     ah::create(pd, draft.0, flags)
@@ -232,9 +234,9 @@ rdma::export! { in rdma::bindings;
     ) -> Result = gids;
     /// See [`init_from_wc`].
     fn ib_init_ah_attr_from_wc(
-        device: &Device, port: u32, wc: In<'_, Wc>, grh: Grh<'_>, attr: Out<'_, AhAttr>,
+        device: &Device, port: u32, wc: WcArg<'_>, grh: GrhArg<'_>, attr: Out<'_, AhAttr>,
     ) -> Result = init_ah_attr;
     /// Creates a handle for replies to a received packet. May sleep.
-    fn ib_create_ah_from_wc(pd: &Pd, wc: In<'_, Wc>, grh: Grh<'_>, port: u32)
+    fn ib_create_ah_from_wc(pd: &Pd, wc: WcArg<'_>, grh: GrhArg<'_>, port: u32)
         -> Result<Owned<Ah>> = create_ah;
 }

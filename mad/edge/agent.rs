@@ -286,7 +286,7 @@ impl AgentPass {
             vendor_err,
         };
         // SAFETY: The agent is registered (type invariant), so its consumer's handler may be
-        // called. The caller holds a reference to the send.
+        // called. The send exists while it is borrowed, and with it the consumer's message.
         unsafe { handler(self.raw(), &mut wc) };
     }
 }

@@ -41,8 +41,8 @@ impl MadHdr {
     /// Returns the bytes of the header.
     pub(crate) fn bytes(&self) -> [u8; wire::HEADER] {
         const { assert!(size_of::<bindings::ib_mad_hdr>() == wire::HEADER) };
-        // SAFETY: The structure has that size (asserted above), and the caller of the exported
-        // function lends it for the call.
+        // SAFETY: The structure has that size (asserted above), and the C caller of the
+        // exported function lends it for the call.
         unsafe { self.raw().cast::<[u8; wire::HEADER]>().read() }
     }
 }
@@ -59,8 +59,8 @@ rdma::c_struct! {
 impl RegReq {
     /// Converts the request for `proto`.
     pub(crate) fn request(&self) -> Request {
-        // SAFETY: The caller of `ib_register_mad_agent` lends the structure, which is not modified
-        // meanwhile.
+        // SAFETY: The C caller of `ib_register_mad_agent` lends the structure, which is not
+        // modified meanwhile.
         let (oui, [low, high]) = unsafe { ((*self.raw()).oui, (*self.raw()).method_mask) };
         Request {
             class: self.mgmt_class(),

@@ -67,7 +67,7 @@ impl<K: Linked> Locked<'_, K> {
     ) {
         let entry = object.into_raw().as_ptr().wrapping_byte_add(K::AT).cast();
         // SAFETY: The list is initialised (guarantee of the head), and nobody else uses it (type
-        // invariant). The object is in no list, since the caller owned it; the list owns it from
+        // invariant). The object is in no list, since `object` owned it; the list owns it from
         // now on.
         unsafe { how(entry, self.0.raw()) };
     }

@@ -12,10 +12,12 @@ use crate::bindings;
 use crate::edge::Passed;
 use crate::edge::View;
 use crate::features::Limit;
+use crate::features::RawLimit;
 use crate::sync::IrqLock;
 use core::mem::offset_of;
 use core::ops::RangeInclusive;
 use kernel::ffi::c_int;
+use kernel::types::Opaque;
 
 /// Returns the driver model device of a device, whose reference count is that of the memory. Nothing
 /// is read.
@@ -30,11 +32,146 @@ pub(crate) fn model(device: *mut bindings::ib_device) -> *mut bindings::device {
 const POOLS: usize = bindings::ib_poll_context_IB_POLL_LAST_POOL_TYPE as usize + 1;
 
 crate::c_struct! {
+    /// Attributes of a device: those of a registered device, or a copy that a driver fills in.
+    pub struct DeviceAttr: bindings::ib_device_attr;
+    fields {
+        /// Version of the firmware.
+        const fw_ver: u64;
+        /// System image GUID, in network byte order.
+        const sys_image_guid: u64;
+        /// Maximum size of a memory region in bytes.
+        const max_mr_size: u64;
+        /// Sizes of pages, one bit each.
+        const page_size_cap: u64;
+        /// Vendor.
+        const vendor_id: u32;
+        /// Part number of the vendor.
+        const vendor_part_id: u32;
+        /// Version of the hardware.
+        const hw_ver: u32;
+        /// Maximum number of queue pairs.
+        const max_qp: RawLimit;
+        /// Maximum number of work requests of a queue of a queue pair.
+        const max_qp_wr: RawLimit;
+        /// Capabilities (`enum ib_device_cap_flags`).
+        const device_cap_flags: u64;
+        /// Capabilities for kernel consumers (`enum ib_kernel_cap_flags`).
+        const kernel_cap_flags: u64;
+        /// Maximum number of scatter list entries of a send.
+        const max_send_sge: RawLimit;
+        /// Maximum number of scatter list entries of a receive.
+        const max_recv_sge: RawLimit;
+        /// Maximum number of scatter list entries of an RDMA READ.
+        const max_sge_rd: RawLimit;
+        /// Maximum number of completion queues.
+        const max_cq: RawLimit;
+        /// Maximum number of entries of a completion queue.
+        const max_cqe: RawLimit;
+        /// Maximum number of memory regions.
+        const max_mr: RawLimit;
+        /// Maximum number of protection domains.
+        const max_pd: RawLimit;
+        /// Maximum number of reads and atomics that a queue pair accepts at a time.
+        const max_qp_rd_atom: RawLimit;
+        /// The same, of an end-to-end context.
+        const max_ee_rd_atom: RawLimit;
+        /// Maximum number of reads and atomics that the device accepts at a time.
+        const max_res_rd_atom: RawLimit;
+        /// Maximum number of reads and atomics that a queue pair has outstanding.
+        const max_qp_init_rd_atom: RawLimit;
+        /// The same, of an end-to-end context.
+        const max_ee_init_rd_atom: RawLimit;
+        /// `enum ib_atomic_cap`.
+        const atomic_cap: u32;
+        /// Maximum number of end-to-end contexts.
+        const max_ee: RawLimit;
+        /// Maximum number of reliable datagram domains.
+        const max_rdd: RawLimit;
+        /// Maximum number of memory windows.
+        const max_mw: RawLimit;
+        /// Maximum number of raw IPv6 queue pairs.
+        const max_raw_ipv6_qp: RawLimit;
+        /// Maximum number of raw Ethertype queue pairs.
+        const max_raw_ethy_qp: RawLimit;
+        /// Maximum number of multicast groups.
+        const max_mcast_grp: RawLimit;
+        /// Maximum number of queue pairs in a multicast group.
+        const max_mcast_qp_attach: RawLimit;
+        /// Maximum number of memberships of multicast groups.
+        const max_total_mcast_qp_attach: RawLimit;
+        /// Maximum number of address handles.
+        const max_ah: RawLimit;
+        /// Maximum number of shared receive queues.
+        const max_srq: RawLimit;
+        /// Maximum number of work requests of a shared receive queue.
+        const max_srq_wr: RawLimit;
+        /// Maximum number of scatter list entries of a receive of a shared receive queue.
+        const max_srq_sge: RawLimit;
+        /// Maximum number of pages of a region for fast registration.
+        const max_fast_reg_page_list_len: u32;
+        /// Maximum number of pages of a region with protection information.
+        const max_pi_fast_reg_page_list_len: u32;
+        /// Maximum number of P_Keys of a port.
+        const max_pkeys: u16;
+        /// Time that the device takes to acknowledge (IBTA's exponent).
+        const local_ca_ack_delay: u8;
+        /// Capabilities of on-demand paging (`enum ib_odp_general_caps`).
+        const general_odp_caps at odp_caps.general_caps: u64;
+        /// Operations with on-demand paging of RC queue pairs.
+        const rc_odp_caps at odp_caps.per_transport_caps.rc_odp_caps: u32;
+        /// Operations with on-demand paging of UC queue pairs.
+        const uc_odp_caps at odp_caps.per_transport_caps.uc_odp_caps: u32;
+        /// Operations with on-demand paging of UD queue pairs.
+        const ud_odp_caps at odp_caps.per_transport_caps.ud_odp_caps: u32;
+        /// Operations with on-demand paging of XRC queue pairs.
+        const xrc_odp_caps at odp_caps.per_transport_caps.xrc_odp_caps: u32;
+        /// Valid bits of a timestamp of a completion.
+        const timestamp_mask: u64;
+        /// Frequency of the device's clock in kHz.
+        const hca_core_clock: u64;
+        /// Types of queue pairs that may use receive side scaling, one bit each.
+        const rss_types at rss_caps.supported_qpts: u32;
+        /// Maximum number of indirection tables.
+        const max_rwq_tables at rss_caps.max_rwq_indirection_tables: u32;
+        /// Maximum size of an indirection table.
+        const max_rwq_table_size at rss_caps.max_rwq_indirection_table_size: u32;
+        /// Maximum number of receive work queues.
+        const max_wq_type_rq: u32;
+        /// Capabilities of raw packet queue pairs (`enum ib_raw_packet_caps`).
+        const raw_packet_caps: u32;
+        /// Tag matching: maximum size of a rendezvous header.
+        const max_rndv_hdr_size at tm_caps.max_rndv_hdr_size: u32;
+        /// Tag matching: maximum number of tags.
+        const max_num_tags at tm_caps.max_num_tags: u32;
+        /// Tag matching: flags (`enum ib_tm_cap_flags`).
+        const tag_flags at tm_caps.flags: u32;
+        /// Tag matching: maximum number of outstanding operations.
+        const max_tag_ops at tm_caps.max_ops: u32;
+        /// Tag matching: maximum number of scatter list entries.
+        const max_tag_sge at tm_caps.max_sge: u32;
+        /// Moderation of completions: maximum count.
+        const max_cq_moderation_count at cq_caps.max_cq_moderation_count: u16;
+        /// Moderation of completions: maximum period in us.
+        const max_cq_moderation_period at cq_caps.max_cq_moderation_period: u16;
+        /// Maximum size of a region of device memory.
+        const max_dm_size: u64;
+        /// Number of entries of an RDMA READ above which memory regions are faster; 0 for never.
+        const max_sgl_rd: u32;
+    }
+}
+
+impl Default for DeviceAttr {
+    fn default() -> Self {
+        Self(Opaque::new(bindings::ib_device_attr::default()))
+    }
+}
+
+crate::c_struct! {
     /// A device of any driver.
     pub struct Device: bindings::ib_device;
     fields {
         /// Index, unique among the devices in the registry.
-        const index: u32;
+        const index: u32, set_index;
         /// Write commands of `ib_uverbs` that the driver permits, by number.
         const uverbs_cmd_mask: u64;
         /// Number of ports.
@@ -49,47 +186,21 @@ crate::c_struct! {
         /// The device that performs DMA, or null. Written at registration; exists while the device
         /// is registered.
         const dma_device: Passed<bindings::device>;
-        /// Capabilities (`enum ib_device_cap_flags`).
-        const device_caps at attrs.device_cap_flags: u64;
+        /// Attributes that the driver wrote before it registered the device.
+        embed attrs: DeviceAttr;
         /// Node GUID, in network byte order.
         const node_guid: u64, set_node_guid;
-        /// System image GUID, in network byte order.
-        const sys_image_guid at attrs.sys_image_guid: u64;
-        /// Time that the device takes to acknowledge (IBTA's exponent).
-        const ca_ack_delay at attrs.local_ca_ack_delay: u8;
         /// Type of a sub-device (`enum rdma_nl_dev_type`).
         const dev_type at type_: u32, set_dev_type;
         /// Origin of its name (`enum rdma_nl_name_assign_type`).
         const name_assign_type: u32;
+        /// Whether the device supports kernel verbs. Written at registration.
+        bit kverbs_provider: bool, set_kverbs_provider;
         /// Whether completion queues use adaptive moderation. Users change it at any time, without
         /// a lock; the other bits of the bit field are written only before registration.
         bit use_cq_dim: bool;
-        /// Capabilities for kernel consumers (`enum ib_kernel_cap_flags`).
-        const kernel_caps at attrs.kernel_cap_flags: u64;
         /// Local key for all memory. For devices with `IBK_LOCAL_DMA_LKEY`.
         const local_dma_lkey: u32, set_local_dma_lkey;
-        /// Maximum number of scatter list entries of an RDMA READ.
-        const max_sge_rd at attrs.max_sge_rd: Limit;
-        /// Number of entries of an RDMA READ above which memory regions are faster; 0 for never.
-        const max_sgl_rd at attrs.max_sgl_rd: u32;
-        /// Maximum number of pages of a region for fast registration.
-        const max_reg_pages at attrs.max_fast_reg_page_list_len: u32;
-        /// Maximum number of pages of a region with protection information.
-        const max_pi_reg_pages at attrs.max_pi_fast_reg_page_list_len: u32;
-        /// Maximum number of work requests of a queue of a queue pair.
-        const max_qp_wr at attrs.max_qp_wr: Limit;
-        /// Maximum number of entries of a completion queue.
-        const max_cqe at attrs.max_cqe: Limit;
-        /// Maximum number of protection domains.
-        const max_pd at attrs.max_pd: Limit;
-        /// Maximum number of completion queues.
-        const max_cq at attrs.max_cq: Limit;
-        /// Maximum number of queue pairs.
-        const max_qp at attrs.max_qp: Limit;
-        /// Maximum number of memory regions.
-        const max_mr at attrs.max_mr: Limit;
-        /// Maximum number of shared receive queues.
-        const max_srq at attrs.max_srq: Limit;
         /// Number of completion vectors.
         const num_comp_vectors: c_int, set_num_comp_vectors;
         /// Protects the pools of completion queues. Initialised with the device, as the pools are.
@@ -120,6 +231,96 @@ impl Device {
     /// Returns whether there is a port of this number.
     pub fn has_port(&self, port: u32) -> bool {
         self.ports().contains(&port)
+    }
+
+    /// Capabilities (`enum ib_device_cap_flags`).
+    #[inline(always)]
+    pub fn device_caps(&self) -> u64 {
+        self.attrs().device_cap_flags()
+    }
+
+    /// System image GUID, in network byte order.
+    #[inline(always)]
+    pub fn sys_image_guid(&self) -> u64 {
+        self.attrs().sys_image_guid()
+    }
+
+    /// Time that the device takes to acknowledge (IBTA's exponent).
+    #[inline(always)]
+    pub fn ca_ack_delay(&self) -> u8 {
+        self.attrs().local_ca_ack_delay()
+    }
+
+    /// Capabilities for kernel consumers (`enum ib_kernel_cap_flags`).
+    #[inline(always)]
+    pub fn kernel_caps(&self) -> u64 {
+        self.attrs().kernel_cap_flags()
+    }
+
+    /// Maximum number of scatter list entries of an RDMA READ.
+    #[inline(always)]
+    pub fn max_sge_rd(&self) -> Limit {
+        Limit::of(self.attrs().max_sge_rd())
+    }
+
+    /// Number of entries of an RDMA READ above which memory regions are faster; 0 for never.
+    #[inline(always)]
+    pub fn max_sgl_rd(&self) -> u32 {
+        self.attrs().max_sgl_rd()
+    }
+
+    /// Maximum number of pages of a region for fast registration.
+    #[inline(always)]
+    pub fn max_reg_pages(&self) -> u32 {
+        self.attrs().max_fast_reg_page_list_len()
+    }
+
+    /// Maximum number of pages of a region with protection information.
+    #[inline(always)]
+    pub fn max_pi_reg_pages(&self) -> u32 {
+        self.attrs().max_pi_fast_reg_page_list_len()
+    }
+
+    /// Maximum number of work requests of a queue of a queue pair.
+    #[inline(always)]
+    pub fn max_qp_wr(&self) -> Limit {
+        Limit::of(self.attrs().max_qp_wr())
+    }
+
+    /// Maximum number of entries of a completion queue.
+    #[inline(always)]
+    pub fn max_cqe(&self) -> Limit {
+        Limit::of(self.attrs().max_cqe())
+    }
+
+    /// Maximum number of protection domains.
+    #[inline(always)]
+    pub fn max_pd(&self) -> Limit {
+        Limit::of(self.attrs().max_pd())
+    }
+
+    /// Maximum number of completion queues.
+    #[inline(always)]
+    pub fn max_cq(&self) -> Limit {
+        Limit::of(self.attrs().max_cq())
+    }
+
+    /// Maximum number of queue pairs.
+    #[inline(always)]
+    pub fn max_qp(&self) -> Limit {
+        Limit::of(self.attrs().max_qp())
+    }
+
+    /// Maximum number of memory regions.
+    #[inline(always)]
+    pub fn max_mr(&self) -> Limit {
+        Limit::of(self.attrs().max_mr())
+    }
+
+    /// Maximum number of shared receive queues.
+    #[inline(always)]
+    pub fn max_srq(&self) -> Limit {
+        Limit::of(self.attrs().max_srq())
     }
 
     /// Returns the driver's methods.

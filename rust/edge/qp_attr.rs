@@ -34,6 +34,16 @@ crate::c_struct! {
         embed ah_attr: AhAttr;
         /// Address vector of the alternate path.
         embed alt_ah_attr: AhAttr;
+        /// Maximum number of work requests of the send queue.
+        cell max_send_wr at cap.max_send_wr: u32;
+        /// Maximum number of work requests of the receive queue.
+        cell max_recv_wr at cap.max_recv_wr: u32;
+        /// Maximum number of scatter list entries of a send.
+        cell max_send_sge at cap.max_send_sge: u32;
+        /// Maximum number of scatter list entries of a receive.
+        cell max_recv_sge at cap.max_recv_sge: u32;
+        /// Maximum number of bytes of a send that its request contains.
+        cell max_inline_data at cap.max_inline_data: u32;
         /// P_Key index.
         cell pkey_index: u16, set_pkey_index;
         /// P_Key index of the alternate path.

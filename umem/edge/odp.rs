@@ -37,7 +37,7 @@ use rdma::edge::View;
 use rdma::edge::Within;
 
 rdma::c_struct! {
-    /// The notifier of followed memory; all zeros in implicit memory.
+    /// The notifier of followed memory, which is inserted. Only [`Followed`] has such a view.
     struct Notifier: bindings::mmu_interval_notifier;
     fields {}
 }
@@ -98,7 +98,7 @@ rdma::import! {
     pub(in super::super) fn reclaim_ends() = rdma_helper_fs_reclaim_release;
     /// Has lockdep check that the mutex is held.
     fn assert_held(odp: &Odp) = rdma_helper_odp_assert_held;
-    /// The notifier must be inserted (`Followed`).
+    /// Returns whether the notifier has run since the read began.
     fn interval_read_retry(notifier: &Notifier, seq: c_ulong) -> bool
         = rdma_helper_interval_read_retry;
     fn get_pid(pid: &Pid) -> Result<PidRef> = rdma_helper_get_pid;
@@ -107,7 +107,7 @@ rdma::import! {
 rdma::import! {
     in crate::private;
 
-    /// The notifier must be inserted (`Followed`). May sleep.
+    /// Begins a read of what the notifier follows. May sleep.
     fn interval_read_begin(notifier: &Notifier) -> c_ulong = mmu_interval_read_begin;
 }
 

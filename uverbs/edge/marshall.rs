@@ -1,48 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unions of address vectors and path records, read as the member that their type selects. All
-//! members consist of integers, so each of them may be read, whichever was written.
+//! Unions of path records, read as the member that their type selects. All members consist of
+//! integers, so each of them may be read, whichever was written.
 
 use core::mem::ManuallyDrop;
 use rdma::bindings;
-
-/// Destination of an address vector, by its type.
-pub(crate) enum Link {
-    /// InfiniBand.
-    Ib {
-        /// Destination LID.
-        dlid: u16,
-        /// Source path bits.
-        path_bits: u8,
-    },
-    /// Omni-Path.
-    Opa {
-        /// Destination LID.
-        dlid: u32,
-        /// Source path bits.
-        path_bits: u8,
-    },
-    /// No LID.
-    Other,
-}
-
-/// The destination of an address vector.
-pub(crate) fn link(attr: &bindings::rdma_ah_attr) -> Link {
-    // SAFETY: All members of the union are integers, for which any bytes are valid.
-    unsafe {
-        match attr.type_ {
-            bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => Link::Ib {
-                dlid: attr.__bindgen_anon_1.ib.dlid,
-                path_bits: attr.__bindgen_anon_1.ib.src_path_bits,
-            },
-            bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => Link::Opa {
-                dlid: attr.__bindgen_anon_1.opa.dlid,
-                path_bits: attr.__bindgen_anon_1.opa.src_path_bits,
-            },
-            _ => Link::Other,
-        }
-    }
-}
 
 /// The bytes of a GID.
 pub(crate) fn gid(gid: &bindings::ib_gid) -> [u8; 16] {

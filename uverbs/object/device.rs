@@ -27,7 +27,6 @@ use crate::table::UHW;
 use core::mem::offset_of;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::bindings::ib_device_attr;
 use rdma::bindings::ib_port_attr;
 use rdma::bindings::ib_uverbs_ex_query_device;
 use rdma::bindings::ib_uverbs_ex_query_device_resp;
@@ -40,6 +39,7 @@ use rdma::bindings::ib_uverbs_query_port;
 use rdma::bindings::ib_uverbs_query_port_resp;
 use rdma::bindings::ib_uverbs_query_port_resp_ex;
 use rdma::edge::device::Device;
+use rdma::edge::device::DeviceAttr;
 use rdma::features::limit_bits;
 
 const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_DEVICE;
@@ -306,48 +306,48 @@ fn query_context(call: &Call) -> Result {
 }
 
 /// The attributes of a device, for programs.
-fn device_attributes(device: &Device, attr: &ib_device_attr) -> ib_uverbs_query_device_resp {
+fn device_attributes(device: &Device, attr: &DeviceAttr) -> ib_uverbs_query_device_resp {
     ib_uverbs_query_device_resp {
-        fw_ver: attr.fw_ver,
+        fw_ver: attr.fw_ver(),
         node_guid: device.node_guid(),
-        sys_image_guid: attr.sys_image_guid,
-        max_mr_size: attr.max_mr_size,
-        page_size_cap: attr.page_size_cap,
-        vendor_id: attr.vendor_id,
-        vendor_part_id: attr.vendor_part_id,
-        hw_ver: attr.hw_ver,
-        max_qp: limit_bits(attr.max_qp),
-        max_qp_wr: limit_bits(attr.max_qp_wr),
+        sys_image_guid: attr.sys_image_guid(),
+        max_mr_size: attr.max_mr_size(),
+        page_size_cap: attr.page_size_cap(),
+        vendor_id: attr.vendor_id(),
+        vendor_part_id: attr.vendor_part_id(),
+        hw_ver: attr.hw_ver(),
+        max_qp: limit_bits(attr.max_qp()),
+        max_qp_wr: limit_bits(attr.max_qp_wr()),
         // CAST: The low half; the other one is in the extended answer.
-        device_cap_flags: attr.device_cap_flags as u32,
-        max_sge: limit_bits(attr.max_send_sge.min(attr.max_recv_sge)),
-        max_sge_rd: limit_bits(attr.max_sge_rd),
-        max_cq: limit_bits(attr.max_cq),
-        max_cqe: limit_bits(attr.max_cqe),
-        max_mr: limit_bits(attr.max_mr),
-        max_pd: limit_bits(attr.max_pd),
-        max_qp_rd_atom: limit_bits(attr.max_qp_rd_atom),
-        max_ee_rd_atom: limit_bits(attr.max_ee_rd_atom),
-        max_res_rd_atom: limit_bits(attr.max_res_rd_atom),
-        max_qp_init_rd_atom: limit_bits(attr.max_qp_init_rd_atom),
-        max_ee_init_rd_atom: limit_bits(attr.max_ee_init_rd_atom),
-        atomic_cap: attr.atomic_cap,
-        max_ee: limit_bits(attr.max_ee),
-        max_rdd: limit_bits(attr.max_rdd),
-        max_mw: limit_bits(attr.max_mw),
-        max_raw_ipv6_qp: limit_bits(attr.max_raw_ipv6_qp),
-        max_raw_ethy_qp: limit_bits(attr.max_raw_ethy_qp),
-        max_mcast_grp: limit_bits(attr.max_mcast_grp),
-        max_mcast_qp_attach: limit_bits(attr.max_mcast_qp_attach),
-        max_total_mcast_qp_attach: limit_bits(attr.max_total_mcast_qp_attach),
-        max_ah: limit_bits(attr.max_ah),
+        device_cap_flags: attr.device_cap_flags() as u32,
+        max_sge: limit_bits(attr.max_send_sge().min(attr.max_recv_sge())),
+        max_sge_rd: limit_bits(attr.max_sge_rd()),
+        max_cq: limit_bits(attr.max_cq()),
+        max_cqe: limit_bits(attr.max_cqe()),
+        max_mr: limit_bits(attr.max_mr()),
+        max_pd: limit_bits(attr.max_pd()),
+        max_qp_rd_atom: limit_bits(attr.max_qp_rd_atom()),
+        max_ee_rd_atom: limit_bits(attr.max_ee_rd_atom()),
+        max_res_rd_atom: limit_bits(attr.max_res_rd_atom()),
+        max_qp_init_rd_atom: limit_bits(attr.max_qp_init_rd_atom()),
+        max_ee_init_rd_atom: limit_bits(attr.max_ee_init_rd_atom()),
+        atomic_cap: attr.atomic_cap(),
+        max_ee: limit_bits(attr.max_ee()),
+        max_rdd: limit_bits(attr.max_rdd()),
+        max_mw: limit_bits(attr.max_mw()),
+        max_raw_ipv6_qp: limit_bits(attr.max_raw_ipv6_qp()),
+        max_raw_ethy_qp: limit_bits(attr.max_raw_ethy_qp()),
+        max_mcast_grp: limit_bits(attr.max_mcast_grp()),
+        max_mcast_qp_attach: limit_bits(attr.max_mcast_qp_attach()),
+        max_total_mcast_qp_attach: limit_bits(attr.max_total_mcast_qp_attach()),
+        max_ah: limit_bits(attr.max_ah()),
         max_fmr: 0,
         max_map_per_fmr: 0,
-        max_srq: limit_bits(attr.max_srq),
-        max_srq_wr: limit_bits(attr.max_srq_wr),
-        max_srq_sge: limit_bits(attr.max_srq_sge),
-        max_pkeys: attr.max_pkeys,
-        local_ca_ack_delay: attr.local_ca_ack_delay,
+        max_srq: limit_bits(attr.max_srq()),
+        max_srq_wr: limit_bits(attr.max_srq_wr()),
+        max_srq_sge: limit_bits(attr.max_srq_sge()),
+        max_pkeys: attr.max_pkeys(),
+        local_ca_ack_delay: attr.local_ca_ack_delay(),
         phys_port_cnt: u8::try_from(device.phys_port_cnt()).unwrap_or(u8::MAX),
         reserved: [0; 4],
     }
@@ -357,7 +357,7 @@ fn device_attributes(device: &Device, attr: &ib_device_attr) -> ib_uverbs_query_
 fn query_device(call: &Call) -> Result {
     let device = call.ucontext()?.dev();
     call.request::<ib_uverbs_query_device>()?;
-    call.respond_with(&device_attributes(device, device::attributes(device)))
+    call.respond_with(&device_attributes(device, device.attrs()))
 }
 
 /// The attributes of the device, as the driver tells them now.
@@ -372,43 +372,43 @@ fn query_device_extended(call: &Call) -> Result {
         answer.base = device_attributes(device, &attr);
         answer.response_length = call.response_length::<ib_uverbs_ex_query_device_resp>();
 
-        let (to, from) = (&mut answer.odp_caps, &attr.odp_caps);
-        to.general_caps = from.general_caps;
-        to.per_transport_caps.rc_odp_caps = from.per_transport_caps.rc_odp_caps;
-        to.per_transport_caps.uc_odp_caps = from.per_transport_caps.uc_odp_caps;
-        to.per_transport_caps.ud_odp_caps = from.per_transport_caps.ud_odp_caps;
-        answer.xrc_odp_caps = from.per_transport_caps.xrc_odp_caps;
+        let to = &mut answer.odp_caps;
+        to.general_caps = attr.general_odp_caps();
+        to.per_transport_caps.rc_odp_caps = attr.rc_odp_caps();
+        to.per_transport_caps.uc_odp_caps = attr.uc_odp_caps();
+        to.per_transport_caps.ud_odp_caps = attr.ud_odp_caps();
+        answer.xrc_odp_caps = attr.xrc_odp_caps();
 
-        answer.timestamp_mask = attr.timestamp_mask;
-        answer.hca_core_clock = attr.hca_core_clock;
-        answer.device_cap_flags_ex = attr.device_cap_flags;
+        answer.timestamp_mask = attr.timestamp_mask();
+        answer.hca_core_clock = attr.hca_core_clock();
+        answer.device_cap_flags_ex = attr.device_cap_flags();
         if device.cc_dma_bounce() {
             answer.device_cap_flags_ex |= CC_DMA_BOUNCE;
         }
 
-        let (to, from) = (&mut answer.rss_caps, &attr.rss_caps);
-        to.supported_qpts = from.supported_qpts;
-        to.max_rwq_indirection_tables = from.max_rwq_indirection_tables;
-        to.max_rwq_indirection_table_size = from.max_rwq_indirection_table_size;
-        answer.max_wq_type_rq = attr.max_wq_type_rq;
-        answer.raw_packet_caps = attr.raw_packet_caps;
+        let to = &mut answer.rss_caps;
+        to.supported_qpts = attr.rss_types();
+        to.max_rwq_indirection_tables = attr.max_rwq_tables();
+        to.max_rwq_indirection_table_size = attr.max_rwq_table_size();
+        answer.max_wq_type_rq = attr.max_wq_type_rq();
+        answer.raw_packet_caps = attr.raw_packet_caps();
 
-        let (to, from) = (&mut answer.tm_caps, &attr.tm_caps);
-        to.max_rndv_hdr_size = from.max_rndv_hdr_size;
-        to.max_num_tags = from.max_num_tags;
-        to.flags = from.flags;
-        to.max_ops = from.max_ops;
-        to.max_sge = from.max_sge;
+        let to = &mut answer.tm_caps;
+        to.max_rndv_hdr_size = attr.max_rndv_hdr_size();
+        to.max_num_tags = attr.max_num_tags();
+        to.flags = attr.tag_flags();
+        to.max_ops = attr.max_tag_ops();
+        to.max_sge = attr.max_tag_sge();
 
-        let (to, from) = (&mut answer.cq_moderation_caps, &attr.cq_caps);
-        to.max_cq_moderation_count = from.max_cq_moderation_count;
-        to.max_cq_moderation_period = from.max_cq_moderation_period;
-        answer.max_dm_size = attr.max_dm_size;
+        let to = &mut answer.cq_moderation_caps;
+        to.max_cq_moderation_count = attr.max_cq_moderation_count();
+        to.max_cq_moderation_period = attr.max_cq_moderation_period();
+        answer.max_dm_size = attr.max_dm_size();
     })
 }
 
 /// The attributes of a port, for programs.
-fn port_attributes(port: Port<'_>, attr: &ib_port_attr) -> ib_uverbs_query_port_resp {
+fn port_attributes(port: Port<'_>, attr: ib_port_attr) -> ib_uverbs_query_port_resp {
     // Of this bit the meaning is not that of the capability mask that ports have.
     const IP_GIDS: u32 = bindings::ib_uverbs_query_port_cap_flags_IB_UVERBS_PCF_IP_BASED_GIDS;
     let mut capabilities = attr.port_cap_flags & !IP_GIDS;
@@ -461,7 +461,7 @@ fn query_port(call: &Call) -> Result {
     let request: ib_uverbs_query_port = call.request()?;
     let attr = device::query_port(device, request.port_num.into())?;
     let port = Port::of(device, request.port_num.into())?;
-    call.respond_with(&port_attributes(port, &attr))
+    call.respond_with(&port_attributes(port, attr))
 }
 
 /// The attributes of a port, with those that do not fit into the command's answer.
@@ -476,10 +476,10 @@ fn query_port_by_ioctl(call: &Call) -> Result {
     let port: u8 = call.constant(PORT)?;
     let attr = device::query_port(device, port.into())?;
     let answer = ib_uverbs_query_port_resp_ex {
-        legacy_resp: port_attributes(Port::of(device, port.into())?, &attr),
         port_cap_flags2: attr.port_cap_flags2,
         reserved: [0; 2],
         active_speed_ex: attr.active_speed.into(),
+        legacy_resp: port_attributes(Port::of(device, port.into())?, attr),
     };
     call.output_struct(ANSWER, &answer)
 }

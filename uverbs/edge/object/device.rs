@@ -13,6 +13,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::bindings::ib_uverbs_gid_entry;
 use rdma::edge::device::Device;
+use rdma::edge::device::DeviceAttr;
 use rdma::edge::uverbs::ApiObject;
 use rdma::edge::uverbs::UContext;
 use rdma::edge::uverbs::UFile;
@@ -22,22 +23,17 @@ use rdma::edge::View;
 use rdma::net::NetDevice;
 use rdma::sync::rcu;
 
-/// The attributes of a device, as the driver has told them when it registered it. Any context.
-pub(crate) fn attributes(device: &Device) -> &bindings::ib_device_attr {
-    // SAFETY: They are written before the device is registered, and not changed afterwards.
-    unsafe { &(*device.raw()).attrs }
-}
-
 /// Asks the driver for the attributes of a device. May sleep.
 ///
 /// # Errors
 ///
 /// `EOPNOTSUPP`; those of the driver.
-pub(crate) fn query(device: &Device, udata: &UserCall) -> Result<bindings::ib_device_attr> {
+pub(crate) fn query(device: &Device, udata: &UserCall) -> Result<DeviceAttr> {
     let query = device.ops().query_device.ok_or_else(unsupported)?;
-    let mut attr = bindings::ib_device_attr::default();
-    // SAFETY: The driver's method, for a device of its own; it fills the attributes in.
-    to_result(unsafe { query(device.raw(), &mut attr, udata.raw()) })?;
+    let attr = DeviceAttr::default();
+    // SAFETY: The driver's method, for a device of its own; it fills the attributes in, which nobody
+    // else has.
+    to_result(unsafe { query(device.raw(), attr.raw(), udata.raw()) })?;
     Ok(attr)
 }
 
