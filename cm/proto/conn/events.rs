@@ -345,7 +345,15 @@ impl<R: Route> Conn<R> {
     fn on_dreq(&mut self, message: &Message<'_>, m: &Dreq<'_>) -> Actions<R> {
         let (link, step) = match &mut self.state {
             State::Linked { link, step } if link.local.qpn == m.remote_qpn => (link, step),
-            _ => return self.on_duplicate_dreq(message, m),
+            State::Linked { .. }
+            | State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqSent { .. }
+            | State::ReqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => return self.on_duplicate_dreq(message, m),
         };
         let send = match step {
             Step::Established { .. } => None,
@@ -411,7 +419,14 @@ impl<R: Route> Conn<R> {
                 dropped: [Some(path.route), None],
                 ..deliver(Kind::SidrRep)
             },
-            other => {
+            other @ (State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqSent { .. }
+            | State::ReqRcvd { .. }
+            | State::Linked { .. }
+            | State::Timewait { .. }
+            | State::SidrReqRcvd { .. }) => {
                 self.state = other;
                 Actions::default()
             }
@@ -515,11 +530,24 @@ impl<R: Route> Conn<R> {
                 self.state = State::Idle;
                 Kind::SidrReq
             }
-            // `DreqSent`: the others have no send.
-            _ => {
+            State::Linked {
+                step: Step::DreqSent { .. },
+                ..
+            } => {
                 self.end_with_timewait(now, &mut actions);
                 Kind::Dreq
             }
+            // No sends: returned above.
+            State::Linked {
+                step: Step::RepRcvd { .. } | Step::Established { .. } | Step::DreqRcvd,
+                ..
+            }
+            | State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqRcvd { .. } => return actions,
         };
         actions.event = Some(Event::Failed(kind, status));
         actions
