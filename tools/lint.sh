@@ -50,9 +50,9 @@ found=$(
         grep -nE "(SAFETY|INVARIANT): (As above|By this function's duty)[.]?$" "$f" | sed "s|^|$f:|; s|$| (which promise, and where is it stated?)|"
     done
     # Names for which the field has a word: single retransmit, request, unsolicited response, delayed acknowledgement,
-    # doorbell, retransmitting; the last hides a trait. And no command is told to mend anything.
+    # doorbell, retransmitting; the last two hide traits. And no command is told to mend anything.
     for f in "${rust[@]}"; do
-        grep -nE '(struct|enum|trait|type|fn|mod|let( mut)?) (Mend|mending|Question|Ask|Ghost|Rides?|rides?|bell|went_back|From)\>' "$f" |
+        grep -nE '(struct|enum|trait|type|fn|mod|let( mut)?) (Mend|mending|Question|Ask|Ghost|Rides?|rides?|bell|went_back|Send|From)\>' "$f" |
             sed "s|^|$f:|; s|\$| (a name that the field has a word for)|"
     done
     for f in $(list '*.sh') $(list '*.py'); do

@@ -40,8 +40,8 @@ use super::Keep;
 use super::Lap;
 use super::LapPaths;
 use super::Route;
-use super::Send;
 use super::SendEnd;
+use super::SendRequest;
 use super::Source;
 use super::To;
 
@@ -64,8 +64,8 @@ fn duplicate<R>(kind: Kind) -> Actions<R> {
 }
 
 /// Sends the answer of a connection once more, to who repeated himself.
-fn repeat<R>(answer: Answer) -> Option<Send<R>> {
-    Some(Send {
+fn repeat<R>(answer: Answer) -> Option<SendRequest<R>> {
+    Some(SendRequest {
         to: To::Sender,
         answer,
         is_repeat: true,
@@ -159,7 +159,7 @@ impl<R: Route> Conn<R> {
             let answer = Answer::reject(message, Reason::STALE_CONN, Ari::None)
                 .filter(|_| claimed == Claim::SameQpn);
             return Actions {
-                send: answer.map(|answer| Send {
+                send: answer.map(|answer| SendRequest {
                     to: To::Sender,
                     answer,
                     is_repeat: false,
@@ -675,7 +675,7 @@ impl<R: Route> Conn<R> {
     }
 
     /// Tells a peer whose id is not known that this side has given up.
-    fn give_up(&self, route: &R, tid: u64) -> Send<R> {
+    fn give_up(&self, route: &R, tid: u64) -> SendRequest<R> {
         let say = Say::Rej {
             about: About::Other,
             reason: Reason::TIMEOUT,
@@ -712,8 +712,8 @@ fn unused<R>(paths: Option<LapPaths<R>>) -> Actions<R> {
 }
 
 /// Sends an answer by a route.
-fn by_route<R: Clone>(route: &R, answer: Answer) -> Send<R> {
-    Send {
+fn by_route<R: Clone>(route: &R, answer: Answer) -> SendRequest<R> {
+    SendRequest {
         to: To::Route(route.clone()),
         answer,
         is_repeat: false,
