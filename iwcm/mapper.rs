@@ -16,7 +16,7 @@ use crate::proto::addr::Address;
 use crate::proto::mapper::Mapper;
 use crate::proto::mapper::Outcome;
 use crate::proto::mapper::Pending;
-use crate::proto::mapper::Question;
+use crate::proto::mapper::Request;
 use crate::proto::message;
 use crate::proto::message::Answer;
 use crate::proto::message::Batch;
@@ -156,10 +156,10 @@ impl Sent {
     /// # Errors
     ///
     /// `ENOMEM`.
-    fn new(seq: u32, question: Question) -> Result<Self> {
+    fn new(seq: u32, request: Request) -> Result<Self> {
         let done = Arc::pin_init(TimedCompletion::new(), GFP_KERNEL)?;
         let waiting = Waiting {
-            pending: Pending::new(question),
+            pending: Pending::new(request),
             done: done.clone(),
         };
         let node = RBTreeNode::new(seq, waiting, GFP_KERNEL)?;
@@ -186,15 +186,15 @@ impl Drop for Sent {
 
 /// Finds out who the mapper is, unless that is known. Returns its port ID, if there is one.
 fn find(names: &Names) -> Option<u32> {
-    let question = with(|state| {
+    let request = with(|state| {
         let mapper = &mut state.mapper;
         mapper
             .must_register()
             .then(|| (mapper.next_seq(), mapper.echo()))
     })?;
-    if let Some((seq, echo)) = question {
+    if let Some((seq, echo)) = request {
         let message = message::register(seq, echo, names).ok()?;
-        let sent = Sent::new(seq, Question::register(names)).ok()?;
+        let sent = Sent::new(seq, Request::register(names)).ok()?;
         if let Err(error) = netlink::multicast(message.bytes()) {
             if error == ESRCH {
                 with(|state| state.mapper.absent());
@@ -262,21 +262,21 @@ fn ask(pid: u32, local: &Address, remote: Option<&Address>, flags: u32) -> Optio
     })
     .flatten()?;
     let local = *local;
-    let (question, message) = match remote {
+    let (request, message) = match remote {
         Some(remote) => (
-            Question::Query {
+            Request::Query {
                 local,
                 remote: *remote,
             },
             message::query(seq, echo, &local, remote, flags),
         ),
         None => (
-            Question::Add { local },
+            Request::Add { local },
             message::add(seq, echo, &local, flags),
         ),
     };
     let message = message.ok()?;
-    let sent = Sent::new(seq, question).ok()?;
+    let sent = Sent::new(seq, request).ok()?;
     if let Err(error) = netlink::unicast(message.bytes(), pid, Blocking::Yes) {
         lost(pid, error);
         return None;

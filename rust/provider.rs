@@ -306,7 +306,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// Creates a queue pair in state RESET (IBA 11.2.4.1). Set its number with [`New::set_qp_num`],
     /// and write the actual capabilities to `attr`.
     fn create_qp(
-        qp: &New<'_, Qp<Self>>,
+        qp: &mut New<'_, Qp<Self>>,
         attr: &mut QpInitAttr<Self>,
         udata: &mut Udata<'_>,
     ) -> Result<impl PinInit<Self::Qp>>;

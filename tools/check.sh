@@ -45,14 +45,14 @@ if [ "${1:-}" = fmt ]; then
     "$TOP/tools/panics.sh" write
     exit
 fi
-step "rustfmt (make fmt mends it)" format --check -l
+step "rustfmt (make fmt formats)" format --check -l
 if [ -e "$TOP/tools/testing/host/Cargo.toml" ]; then
     step "clippy, host crates" host_cargo clippy -q -j2 --all-targets -- -D warnings
 fi
 step "house rules" "$TOP/tools/lint.sh"
 step "the edge (tools/edge.py)" in_builder python3 /src/tools/edge.py check
-step "unsafe code (make fmt mends Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
-step "the ABI of ib_uverbs, in C and in Rust (make fmt mends Documentation/uverbs-abi.md)" abi check
+step "unsafe code (make fmt updates Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
+step "the ABI of ib_uverbs, in C and in Rust (make fmt updates Documentation/uverbs-abi.md)" abi check
 step "functions that panic (tools/panics.sh)" "$TOP/tools/panics.sh" check
 step "dependencies of ib_core's modules" in_builder python3 /src/tools/knots.py
 step "exported symbols" in_builder python3 /src/tools/exports.py
@@ -62,7 +62,7 @@ if compgen -G "$BUILD/modules-*/core/.main.o.cmd" >/dev/null; then
 else
     say "check: what must not compile; clippy, kernel crates: skipped, no modules are built"
 fi
-step "figures: self-test, age of the tables (make fmt mends the lines)" "$TOP/tools/bench/check.sh"
+step "figures: self-test, age of the tables (make fmt updates the lines)" "$TOP/tools/bench/check.sh"
 step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run; do bash -n "$f" || exit 1; done'
 if command -v shellcheck >/dev/null; then
     step "shellcheck" bash -c 'shellcheck -x -S warning -e SC1091,SC2034,SC2154 tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run'

@@ -70,7 +70,7 @@ if [ $status != 0 ]; then
 fi
 case $status in
     0) say "bench rows: done ('report' lines have no table of this kernel, $kernel, to be compared with)" ;;
-    1) die "instructions rose by more than 5 % in two runs" "mend it, or measure again (make bench) and say why" ;;
+    1) die "instructions rose by more than 5 % in two runs" "reduce them, or measure again (make bench) and say why" ;;
     3) # A slow machine is no fault of the tree.
         [ -e "$out/late" ] || die "bench rows are missing after two runs" "see ${out#"$TOP"/}"
         say "bench rows: NOT MEASURED in full, a guest took over $limit s" ;;

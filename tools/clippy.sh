@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# clippy.sh: clippy on the kernel crates, with three lints more; see clippy.py. Takes rustc's
+# clippy.sh: clippy on the kernel crates, with four lints more; see clippy.py. Takes rustc's
 # flags from modules that were built, for any kernel.
 . "$(dirname "$0")/lib.sh"
 

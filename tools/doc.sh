@@ -29,5 +29,5 @@ in_builder bash -euc '
             s/ --crate-name [^ ]*//; s/ -Zcross-crate[^ ]*//; s/ rustc / nice rustdoc / p }" "$kept")
         options="--crate-name $name $items $quiet --enable-index-page --out-dir /src/build/doc"
         RUSTC_BOOTSTRAP=1 bash -euc "${command/ rustdoc / rustdoc $options }"
-    done' </dev/null || die "the documentation could not be made" "mend what the lines above name"
+    done' </dev/null || die "the documentation could not be made" "correct what the lines above name"
 say "the documentation is in build/doc/index.html"

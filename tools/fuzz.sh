@@ -34,7 +34,7 @@ quietly "$log" in_builder bash -euc 'cd /src/tools/testing/host
     nice cargo build -j2 --release --target x86_64-unknown-linux-gnu -p rxe-fuzz --features libfuzzer --bins
     mkdir -p /src/build/fuzz
     cp /c/target-fuzz/x86_64-unknown-linux-gnu/release/fuzz-{packets,rings,wire,cm,ucma} /src/build/fuzz/' ||
-    failed "the fuzz targets" "$log" "mend what the log tells"
+    failed "the fuzz targets" "$log" "correct what the log tells"
 
 bad=0
 for name in "${targets[@]}"; do

@@ -115,7 +115,7 @@ build() { # KERNEL NAME
     quietly "$log" in_builder bash -euc "$mk KCONFIG_ALLCONFIG=/c/$name/wanted.config allnoconfig" ||
         failed "the kernel could not be configured" "$log" "see the lines above"
     lost=$(missing "$CACHE/$name/wanted.config" "$CACHE/$name/.config")
-    [ -z "$lost" ] || die "this source does not take: $(echo $lost)" "mend tools/kernel/*.config"
+    [ -z "$lost" ] || die "this source does not take: $(echo $lost)" "correct tools/kernel/*.config"
     heartbeat "$log" "$kernel" "${expected[$kernel]}" &
     pulse=$!
     # shellcheck disable=SC2064

@@ -49,6 +49,16 @@ found=$(
         case $f in tools/*) continue ;; esac
         grep -nE "(SAFETY|INVARIANT): (As above|By this function's duty)[.]?$" "$f" | sed "s|^|$f:|; s|$| (which promise, and where is it stated?)|"
     done
+    # Names for which the field has a word: single retransmit, request, unsolicited response, delayed acknowledgement,
+    # doorbell, retransmitting; the last two hide traits. And no command is told to mend anything.
+    for f in "${rust[@]}"; do
+        grep -nE '(struct|enum|trait|type|fn|mod|let( mut)?) (Mend|mending|Question|Ask|Ghost|Rides?|rides?|bell|went_back|Send|From)\>' "$f" |
+            sed "s|^|$f:|; s|\$| (a name that the field has a word for)|"
+    done
+    for f in $(list '*.sh') $(list '*.py'); do
+        case $f in tools/testing/* | tools/lint.sh) continue ;; esac
+        grep -nE '"[^"]*\<mends?\>[^"]*"' "$f" | sed "s|^|$f:|; s|\$| (correct, or update)|"
+    done
     # Files named in documents exist. (CONTRIBUTING.md has an example of a new module.)
     files=$(list '*')
     for f in $(list '*.md'); do

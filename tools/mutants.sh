@@ -14,7 +14,7 @@ mkdir -p "$BUILD/mutants"
 # shellcheck disable=SC2016
 quietly "$BUILD/mutants/build.log" in_builder bash -euc 'cd /src/tools/mutants
     CARGO_TARGET_DIR=/src/build/mutants/lister nice cargo build -q --locked --release' ||
-    failed "the list of mutants" "$BUILD/mutants/build.log" "mend what the log tells"
+    failed "the list of mutants" "$BUILD/mutants/build.log" "correct what the log tells"
 if [ "${1:-}" = --selftest ]; then
     in_builder nice python3 /src/tools/mutants.py --selftest /src/build/mutants/lister/release/mutants </dev/null
     exit

@@ -113,7 +113,7 @@ build_patched() { # KERNEL NAME
     patched_configure >>"$log" 2>&1 </dev/null || failed "the kernel could not be configured" "$log" "see the lines above"
     lost=$(missing "$CACHE/$work/wanted.config" "$CACHE/$work/.config")
     # shellcheck disable=SC2086
-    [ -z "$lost" ] || die "this source does not take: $(echo $lost)" "mend tools/kernel/*.config"
+    [ -z "$lost" ] || die "this source does not take: $(echo $lost)" "correct tools/kernel/*.config"
     patched_make all >>"$log" 2>&1 </dev/null || failed "kernel $kernel did not build" "$log" "see the lines above; make again resumes"
     kill $pulse 2>/dev/null || :
     rm -rf --one-file-system "$CACHE/$work/mods" "${CACHE:?}/$name" "$CACHE/$name.ok"

@@ -281,7 +281,7 @@ def main():
         print(table(rows), end="")
         wrong = [f"{name}: unsafe in a pure part" for name, row in rows.items()
                  if name.endswith("(pure)") and any(row[k] for k in KINDS)]
-        wrong += [f"{text} (make fmt mends the page)" for text in stale(page_rows(), rows)]
+        wrong += [f"{text} (make fmt updates the page)" for text in stale(page_rows(), rows)]
         wrong += claims(README.read_text(), rows)
         for text in wrong:
             print(text)

@@ -452,7 +452,7 @@ def main():
         return
     wrong = list(table.differences(peer))
     if not PAGE.exists() or PAGE.read_text() != page:
-        wrong.append(f"{PAGE.relative_to(TOP)} is not what the tables say (make fmt mends it)")
+        wrong.append(f"{PAGE.relative_to(TOP)} is not what the tables say (make fmt updates it)")
     for line in wrong:
         print(line)
     sys.exit(1 if wrong else 0)

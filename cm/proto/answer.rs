@@ -155,7 +155,15 @@ impl Answer {
         let (about, local_id, remote_id) = match &message.body {
             Body::Req(m) => (About::Req, CommId::NONE, m.local_id),
             Body::Rep(m) => (About::Rep, m.remote_id, m.local_id),
-            _ => return None,
+            Body::Mra(_)
+            | Body::Rej(_)
+            | Body::Rtu(_)
+            | Body::Dreq(_)
+            | Body::Drep(_)
+            | Body::SidrReq(_)
+            | Body::SidrRep(_)
+            | Body::Lap(_)
+            | Body::Apr(_) => return None,
         };
         Some(Self {
             tid: message.tid,
@@ -175,7 +183,16 @@ impl Answer {
                 remote_id: m.local_id,
                 say: Say::Drep { kept: false },
             }),
-            _ => None,
+            Body::Req(_)
+            | Body::Mra(_)
+            | Body::Rej(_)
+            | Body::Rep(_)
+            | Body::Rtu(_)
+            | Body::Drep(_)
+            | Body::SidrReq(_)
+            | Body::SidrRep(_)
+            | Body::Lap(_)
+            | Body::Apr(_) => None,
         }
     }
 
@@ -191,7 +208,16 @@ impl Answer {
                     status: SIDR_UNSUPPORTED,
                 },
             }),
-            _ => None,
+            Body::Req(_)
+            | Body::Mra(_)
+            | Body::Rej(_)
+            | Body::Rep(_)
+            | Body::Rtu(_)
+            | Body::Dreq(_)
+            | Body::Drep(_)
+            | Body::SidrRep(_)
+            | Body::Lap(_)
+            | Body::Apr(_) => None,
         }
     }
 }

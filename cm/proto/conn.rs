@@ -338,7 +338,7 @@ pub enum To<R> {
 
 /// A message that a step sends: once, by [`Agent::Main`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Send<R> {
+pub struct SendRequest<R> {
     /// Where to.
     pub to: To<R>,
     /// What.
@@ -416,7 +416,7 @@ pub struct Actions<R> {
     /// [`Budget`](super::repeat::Budget) has room. If it cannot be posted, go on.
     pub again: Option<(SendId, R)>,
     /// Send a message once. If it cannot be posted, go on.
-    pub send: Option<Send<R>>,
+    pub send: Option<SendRequest<R>>,
     /// Count a duplicate of this kind.
     pub duplicate: Option<Kind>,
     /// Paths that are not used any more: drop them after unlocking.

@@ -44,9 +44,10 @@ impl Group {
 pub enum Count {
     /// A message, which the MAD layer may repeat.
     Message,
-    /// The answer to a repeated message ([`Send::is_repeat`](super::conn::Send::is_repeat), and
-    /// [`Answer::to_stranger`](super::answer::Answer::to_stranger)): as a message that was sent twice, as
-    /// the C module does.
+    /// The answer to a repeated message
+    /// ([`SendRequest::is_repeat`](super::conn::SendRequest::is_repeat), and
+    /// [`Answer::to_stranger`](super::answer::Answer::to_stranger)): as a message that was sent
+    /// twice, as the C module does.
     Answer,
     /// The [early repeat](super::repeat) of a message: a retry, not another message.
     Early,

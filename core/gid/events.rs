@@ -121,7 +121,7 @@ impl AddressEvents for Listener {
     fn changed(dev: &NetDevice, address: IpAddr, how: Change) {
         let word = match how {
             Change::Came => Word::Has,
-            Change::Other => Word::Ask,
+            Change::Other => Word::Unknown,
         };
         let event = Event::Address(ndev_id(dev.as_raw()), snapshot::convert(address), word);
         // Pairs with the barrier in `Gids::look`: either a concurrent pass sees the address, or the

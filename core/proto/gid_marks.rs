@@ -12,8 +12,8 @@ use super::gid_table::Ndev;
 pub enum Word {
     /// The device has it, until another event about it.
     Has,
-    /// Unknown: look it up in the device.
-    Ask,
+    /// Look it up in the device.
+    Unknown,
 }
 
 /// A notifier event.
@@ -124,7 +124,7 @@ impl Marks {
     fn doubt(&mut self) {
         if let Marks::Some(marks) = self {
             let marks = marks.iter_mut().flatten();
-            marks.for_each(|mark| mark.word = Word::Ask);
+            marks.for_each(|mark| mark.word = Word::Unknown);
         }
     }
 
@@ -198,7 +198,7 @@ impl Dirty {
             Event::Device(ndev) => self.marks.add(Mark {
                 ndev,
                 address: None,
-                word: Word::Ask,
+                word: Word::Unknown,
             }),
             Event::Address(ndev, address, word) => self.marks.add(Mark {
                 ndev,

@@ -48,7 +48,7 @@ use super::path;
 use super::port::Port;
 use super::query;
 use super::query::Query;
-use super::query::Question;
+use super::query::QueryAttr;
 use crate::device::Device;
 use crate::gid::edge::MutGid;
 use crate::object::Out;
@@ -148,12 +148,12 @@ impl Asker {
     /// Starts the query. Writes the caller's handle before the callback may run.
     fn ask<R: Record>(
         self,
-        question: Question<R>,
+        attr: QueryAttr<R>,
         kind: Kind,
         gfp: bindings::gfp_t,
         mut handle: Handle<'_>,
     ) -> Result<QueryId> {
-        let query = Query::new(self.port, question, Some(self.user), kind, gfp)?;
+        let query = Query::new(self.port, attr, Some(self.user), kind, gfp)?;
         handle.set(query::handle(&query));
         let id = query.start(gfp).inspect_err(|_| handle.set(query::NONE))?;
         Ok(QueryId(id))
@@ -230,7 +230,7 @@ fn get_path(
         PathForm::OpaByIb => path_from_c(rec, Form::Opa).to_ib(),
     };
     let mask = u64::from_be(comp_mask);
-    let question = Question {
+    let attr = QueryAttr {
         fabric: match form {
             PathForm::Ib | PathForm::OpaByIb => Fabric::Ib,
             PathForm::Opa => Fabric::Opa,
@@ -247,7 +247,7 @@ fn get_path(
         asked,
         mask,
     };
-    asker.ask(question, kind, gfp_mask, handle)
+    asker.ask(attr, kind, gfp_mask, handle)
 }
 
 /// Queries services. Like [`get_path`]; the callback gets `ENODATA` if there are none.
@@ -265,7 +265,7 @@ fn get_service(
     handle: Handle<'_>,
 ) -> Result<QueryId> {
     let asker = Asker::new(client, device, port)?;
-    let question = Question {
+    let attr = QueryAttr {
         fabric: Fabric::Ib,
         method: Method::GetTable,
         attribute: Attribute::Service,
@@ -274,7 +274,7 @@ fn get_service(
         timeout_ms: millis(timeout_ms),
     };
     let kind = Kind::Service(Callback::new(callback, context));
-    asker.ask(question, kind, gfp_mask, handle)
+    asker.ask(attr, kind, gfp_mask, handle)
 }
 
 /// Gets, sets or deletes GUIDs. Like [`get_path`]; `EINVAL` for another method.
@@ -293,7 +293,7 @@ fn query_guids(
     handle: Handle<'_>,
 ) -> Result<QueryId> {
     let asker = Asker::new(client, device, port)?;
-    let question = Question {
+    let attr = QueryAttr {
         fabric: Fabric::Ib,
         method: Method::of_guids(method).ok_or(EINVAL)?,
         attribute: Attribute::GuidInfo,
@@ -302,7 +302,7 @@ fn query_guids(
         timeout_ms: millis(timeout_ms),
     };
     let kind = Kind::GuidInfo(Callback::new(callback, context));
-    asker.ask(question, kind, gfp_mask, handle)
+    asker.ask(attr, kind, gfp_mask, handle)
 }
 
 /// Joins a multicast group. A worker calls the callback with status 0 or the error of the join, and

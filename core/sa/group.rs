@@ -40,7 +40,7 @@ use super::edge::member::Owner;
 use super::edge::user::Callback;
 use super::edge::user::User;
 use super::query::Query;
-use super::query::Question;
+use super::query::QueryAttr;
 use crate::device::Device;
 use crate::proto::gid::Gid;
 use crate::proto::sa::datagram::Attribute;
@@ -379,7 +379,7 @@ enum Todo {
     /// Look up the P_Key index of the record that the SA returned, and update the group.
     FindJoined(Record),
     /// Send a query to the SA.
-    Ask(Method, Record, u64),
+    Query(Method, Record, u64),
     /// Return; the group runs again when it is woken.
     Go,
     /// Determine the next task again.
@@ -398,7 +398,7 @@ impl Todo {
 
     fn leave(record: Record) -> Self {
         let mask = component::MGID | component::PORT_GID | component::JOIN_STATE;
-        Self::Ask(Method::Delete, record, mask)
+        Self::Query(Method::Delete, record, mask)
     }
 }
 
@@ -529,7 +529,7 @@ impl Group {
             }
             Step::Refuse => Self::pop_waiting(&mut groups, self, EINVAL.to_errno()),
             Step::Join => match first {
-                Some(member) => Todo::Ask(Method::Set, member.asked, member.mask),
+                Some(member) => Todo::Query(Method::Set, member.asked, member.mask),
                 None => Todo::Again,
             },
             Step::Leave(record) => Todo::leave(record),
@@ -591,7 +591,7 @@ impl Group {
     /// Sends a query to the SA. The group gets the response.
     fn ask(self: &Arc<Self>, method: Method, record: Record, mask: u64) -> Result {
         let port = super::port(&self.port.device, self.port.number)?;
-        let question = Question {
+        let attr = QueryAttr {
             fabric: Fabric::Ib,
             method,
             attribute: Attribute::Member,
@@ -604,7 +604,7 @@ impl Group {
             Method::Set | Method::Get | Method::GetTable => Kind::Join(self.clone()),
         };
         let gfp = bindings::GFP_KERNEL;
-        let query = Query::new(port, question, None, kind, gfp)?;
+        let query = Query::new(port, attr, None, kind, gfp)?;
         query.start(gfp).map(|_: c_int| ())
     }
 }
@@ -621,7 +621,7 @@ impl WorkItem for Group {
                     let partition = this.find_partition(record.pkey);
                     this.is_now(record, partition);
                 }
-                Todo::Ask(method, record, mask) => match this.ask(method, record, mask) {
+                Todo::Query(method, record, mask) => match this.ask(method, record, mask) {
                     Ok(()) => return,
                     Err(error) => this.not_asked(method, error),
                 },

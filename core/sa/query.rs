@@ -54,7 +54,7 @@ pub(super) struct Query {
 }
 
 /// Content of a query.
-pub(super) struct Question<R> {
+pub(super) struct QueryAttr<R> {
     /// Format of the MAD.
     pub(super) fabric: Fabric,
     /// Method of the MAD.
@@ -77,7 +77,7 @@ impl Query {
     /// `ENODEV` if the port is being removed; `EAGAIN` if the SA is not known; `ENOMEM`.
     pub(super) fn new<R: Record>(
         port: Arc<Port>,
-        question: Question<R>,
+        attr: QueryAttr<R>,
         user: Option<User>,
         kind: Kind,
         gfp: bindings::gfp_t,
@@ -85,23 +85,23 @@ impl Query {
         let inside = port.gate.try_enter().ok_or(ENODEV)?;
         let manager = port.manager().filter(|manager| manager.is_there);
         let manager = manager.ok_or(EAGAIN)?;
-        let buffer = port.agent().buffer(manager, question.fabric, gfp)?;
+        let buffer = port.agent().buffer(manager, attr.fabric, gfp)?;
         drop(inside);
 
         let (ticket, transaction) = state::ticket()?;
         let transaction = u64::from(port.agent().transactions()) << 32 | u64::from(transaction);
-        let header = Header::question(
-            question.fabric,
-            question.method,
-            question.attribute,
-            question.mask,
+        let header = Header::of_query(
+            attr.fabric,
+            attr.method,
+            attr.attribute,
+            attr.mask,
             transaction,
         );
-        buffer.write(Tries::of(question.timeout_ms), |datagram| {
+        buffer.write(Tries::of(attr.timeout_ms), |datagram| {
             datagram.fill(0);
             let (head, record) = datagram.split_at_mut(Header::LEN);
             header.pack(head);
-            question.record.pack(record);
+            attr.record.pack(record);
         })?;
         Ok(Arc::new(
             Self {
@@ -208,7 +208,7 @@ pub(super) fn flags(gfp: bindings::gfp_t) -> Flags {
 /// Those of a query.
 pub(super) fn ask_class(port: &Arc<Port>) -> Result {
     let is_opa = Caps::of(port.device(), port.number()).is_opa();
-    let question = Question {
+    let attr = QueryAttr {
         fabric: if is_opa { Fabric::Opa } else { Fabric::Ib },
         method: Method::Get,
         attribute: Attribute::ClassPortInfo,
@@ -217,7 +217,7 @@ pub(super) fn ask_class(port: &Arc<Port>) -> Result {
         timeout_ms: CLASS_TIMEOUT,
     };
     let gfp = bindings::GFP_KERNEL;
-    let query = Query::new(port.clone(), question, None, Kind::Class, gfp)?;
+    let query = Query::new(port.clone(), attr, None, Kind::Class, gfp)?;
     query.start(gfp).map(|_: c_int| ())
 }
 

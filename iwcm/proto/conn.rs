@@ -246,7 +246,12 @@ impl<Q> Conn<Q> {
                 *self = Self::Leaving;
                 Some(qp)
             }
-            other => {
+            other @ (Self::Idle
+            | Self::Starting
+            | Self::Listening
+            | Self::Requested
+            | Self::Leaving
+            | Self::Destroyed) => {
                 *self = other;
                 None
             }
@@ -299,18 +304,27 @@ impl<Q> Conn<Q> {
     ///
     /// [`Refused`] for a listener, and for an ID that is being destroyed.
     pub fn disconnect(&mut self) -> Result<Option<&Q>, Refused<()>> {
-        if let Self::Established(_) = self {
-            if let Self::Established(qp) = self.take() {
+        match self.take() {
+            Self::Established(qp) => {
                 *self = Self::Closing(qp);
+                let Self::Closing(qp) = self else {
+                    return Ok(None);
+                };
+                Ok(Some(qp))
             }
-            return Ok(match self {
-                Self::Closing(qp) => Some(qp),
-                _ => None,
-            });
-        }
-        match self {
-            Self::Starting | Self::Listening | Self::Destroyed => Err(Refused(())),
-            _ => Ok(None),
+            other @ (Self::Starting | Self::Listening | Self::Destroyed) => {
+                *self = other;
+                Err(Refused(()))
+            }
+            other @ (Self::Idle
+            | Self::Requested
+            | Self::Accepting(_)
+            | Self::Connecting(_)
+            | Self::Leaving
+            | Self::Closing(_)) => {
+                *self = other;
+                Ok(None)
+            }
         }
     }
 
@@ -360,7 +374,14 @@ impl<Q> Conn<Q> {
                 *self = Self::Destroyed;
                 Ok(End::Abort(qp))
             }
-            other => {
+            other @ (Self::Idle
+            | Self::Starting
+            | Self::Listening
+            | Self::Requested
+            | Self::Leaving
+            | Self::Established(_)
+            | Self::Closing(_)
+            | Self::Destroyed) => {
                 *self = other;
                 self.destroy()
             }

@@ -40,7 +40,7 @@ enum Registration {
     /// It was not asked.
     #[default]
     None,
-    /// It has answered the question who it is.
+    /// It has answered the request for its name.
     Done,
     /// It has announced itself.
     Announced,
@@ -79,7 +79,7 @@ impl Mapper {
         }
     }
 
-    /// Returns whether it has answered the question who it is.
+    /// Returns whether it has answered the request for its name.
     pub fn is_registered(&self) -> bool {
         self.registration == Registration::Done
     }
@@ -163,7 +163,7 @@ pub struct Unsupported;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum Request {
     /// Who is the mapper?
     Register {
         /// Name of the device.
@@ -183,7 +183,7 @@ pub enum Question {
     },
 }
 
-impl Question {
+impl Request {
     /// Asks who the mapper is.
     pub fn register(names: &Names) -> Self {
         Self::Register {
@@ -213,15 +213,15 @@ pub enum Outcome {
 /// A request that waits for its answer. The caller finds it by its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    question: Question,
+    request: Request,
     outcome: Option<Outcome>,
 }
 
 impl Pending {
     /// Creates a request.
-    pub fn new(question: Question) -> Self {
+    pub fn new(request: Request) -> Self {
         Self {
-            question,
+            request,
             outcome: None,
         }
     }
@@ -235,23 +235,23 @@ impl Pending {
     pub fn awaits(&self, answer: &Answer) -> bool {
         self.outcome.is_none()
             && matches!(
-                (self.question, answer),
-                (Question::Register { .. }, Answer::Registered { .. })
-                    | (Question::Add { .. }, Answer::Added { .. })
-                    | (Question::Query { .. }, Answer::Found { .. })
+                (self.request, answer),
+                (Request::Register { .. }, Answer::Registered { .. })
+                    | (Request::Add { .. }, Answer::Added { .. })
+                    | (Request::Query { .. }, Answer::Found { .. })
                     | (_, Answer::Failed(_))
             )
     }
 
     /// Answers the request, which [`awaits`](Self::awaits) it. Returns the result.
     pub fn answer(&mut self, answer: &Answer) -> Outcome {
-        let outcome = self.question.checked(answer);
+        let outcome = self.request.checked(answer);
         self.outcome = Some(outcome);
         outcome
     }
 }
 
-impl Question {
+impl Request {
     fn checked(&self, answer: &Answer) -> Outcome {
         match (*self, *answer) {
             (_, Answer::Failed(error)) => Outcome::Refused(error),

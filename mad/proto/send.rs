@@ -393,8 +393,8 @@ impl SendState {
             }
             State::Sent => {
                 let end = match end {
-                    End::Success => End::AsCompleted,
-                    other => other,
+                    End::Success | End::AsCompleted => End::AsCompleted,
+                    End::Flushed | End::TimedOut | End::Aborted(_) | End::Failed => end,
                 };
                 self.go(State::Answered(end), flow);
                 Do::Nothing

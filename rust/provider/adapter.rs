@@ -44,12 +44,14 @@ pub(super) struct Adapter<P: Provider>(PhantomData<P>);
 macro_rules! create {
     ($new:ident: $object:ty = $c:expr, $make:expr) => {
         from_result(|| {
+            #[allow(unused_mut, reason = "only some operations change it")]
             // SAFETY: (new); the core frees the memory only after an error, when `$new` has been
-            // dropped, or after the destroy operation, which calls `end`.
-            let $new = unsafe { New::<$object>::begin($c) }?;
+            // dropped, or after the destroy operation, which calls `end`. The device outlives the
+            // call of its operation.
+            let mut $new = unsafe { New::<$object>::begin($c) }?;
             let init = $make?;
             // SAFETY: This is the only call, and the object is finished below.
-            unsafe { $new.init(init) };
+            unsafe { New::<$object>::init($c, init) };
             $new.finish();
             Ok(0)
         })

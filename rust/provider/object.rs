@@ -134,7 +134,8 @@ pub(crate) unsafe fn end<O: Parts>(c: *mut O::C) {
 ///
 /// # Invariants
 ///
-/// `c` points to an object of type `O` in which the C part and the upcall are initialised.
+/// `c` points to an object of type `O` in which the C part and the upcall are initialised. Its device
+/// outlives `'a`.
 pub struct New<'a, O: Object> {
     c: NonNull<<O as Parts>::C>,
     _p: PhantomData<(&'a (), O)>,
@@ -147,7 +148,8 @@ impl<O: Object> New<'_, O> {
     /// # Safety
     ///
     /// `c` must point to memory of `size_of::<O>()` bytes in which the C part is initialised, and
-    /// which is not freed before the result is dropped or, if it is finished, [`end`] is called.
+    /// which is not freed before the result is dropped or, if it is finished, [`end`] is called. The
+    /// device of the object must outlive the lifetime of the result.
     pub(crate) unsafe fn begin(c: *mut <O as Parts>::C) -> Result<Self> {
         let c = NonNull::new(c).ok_or(EINVAL)?;
         // SAFETY: Both the drop of `New` and `end` close the upcall before the object is freed.
@@ -155,19 +157,24 @@ impl<O: Object> New<'_, O> {
         // SAFETY: The memory is large enough (contract of this function), and this part of it is
         // not used otherwise.
         unsafe { (&raw mut (*layout::<O>(c.as_ptr())).up).write(up) };
-        // INVARIANT: The C part was initialised by the caller, the upcall above.
+        // INVARIANT: The C part was initialised by the caller, the upcall above; the device outlives
+        // the result (contract of this function).
         Ok(Self { c, _p: PhantomData })
     }
 
-    /// Initialises the driver's data.
+    /// Initialises the driver's data. `data` may borrow the [`New`] of the object.
     ///
     /// # Safety
     ///
-    /// Must be called once, followed by [`Self::finish`].
-    pub(crate) unsafe fn init(&self, data: impl PinInit<<O as Parts>::Data, Infallible>) {
+    /// `c` must be the pointer that [`Self::begin`] was called with. Must be called once, followed by
+    /// [`Self::finish`].
+    pub(crate) unsafe fn init(
+        c: *mut <O as Parts>::C,
+        data: impl PinInit<<O as Parts>::Data, Infallible>,
+    ) {
         // SAFETY: The field is uninitialised memory of the right size, which does not move until
         // `end` drops it.
-        match unsafe { init_slot(&raw mut (*layout::<O>(self.c.as_ptr())).data, data) } {
+        match unsafe { init_slot(&raw mut (*layout::<O>(c)).data, data) } {
             Ok(()) => (),
             Err(never) => match never {},
         }
@@ -266,7 +273,7 @@ macro_rules! object {
             }
         }
 
-        impl<P: Provider> New<'_, $name<P>> {
+        impl<'a, P: Provider> New<'a, $name<P>> {
             /// Returns the C structure, for code at the edge to C.
             #[inline]
             pub fn as_raw(&self) -> *mut bindings::$c {
@@ -280,10 +287,10 @@ macro_rules! object {
                 unsafe { View::view(self.as_raw()) }
             }
 
-            /// Returns the device.
+            /// Returns the device, also while the object is mutably borrowed.
             #[inline]
-            pub fn device(&self) -> &Device<P> {
-                // SAFETY: The object is of a device of `P` (type invariant), which outlives it.
+            pub fn device(&self) -> &'a Device<P> {
+                // SAFETY: The object is of a device of `P`, which outlives `'a` (type invariant).
                 unsafe { Device::from_raw(self.c().dev().raw()) }
             }
         }
@@ -497,9 +504,9 @@ both!(Qp {
 impl<P: Provider> New<'_, Qp<P>> {
     /// Sets the number of the queue pair.
     #[inline]
-    pub fn set_qp_num(&self, number: u32) {
-        // SAFETY: The driver that has this is creating the queue pair, and the core reads the
-        // number afterwards.
+    pub fn set_qp_num(&mut self, number: u32) {
+        // SAFETY: The object under construction is mutably borrowed, and the core reads the number
+        // only when it is complete.
         unsafe { (*self.as_raw()).qp_num = number }
     }
 }

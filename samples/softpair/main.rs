@@ -178,7 +178,7 @@ impl Provider for Softpair {
     }
 
     fn create_qp(
-        qp: &New<'_, Qp<Self>>,
+        qp: &mut New<'_, Qp<Self>>,
         attr: &mut QpInitAttr<Self>,
         udata: &mut Udata<'_>,
     ) -> Result<impl PinInit<Self::Qp>> {

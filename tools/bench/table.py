@@ -182,7 +182,7 @@ def check(document, ages):
         elif age == "older" and not has:
             yield True, f"{name}: is older than the code and does not say so (make fmt writes it)"
         elif age == "same" and has:
-            yield True, f"{name}: says that it is older than the code, and is not (make fmt mends it)"
+            yield True, f"{name}: says that it is older than the code, and is not (make fmt updates it)"
         elif age == "unknown":
             yield False, f"{name}: its tree is not in this history; its age is not checked"
         elif has:

@@ -311,7 +311,9 @@ impl Cursor {
         match tree.get(key.ok_or(Refusal::Overflow)?) {
             Some(Element::Object(object)) => object.disabled = true,
             Some(Element::Write(write)) => write.disabled = true,
-            _ => return Err(Refusal::Invalid),
+            Some(Element::Method(_) | Element::Attribute(_)) | None => {
+                return Err(Refusal::Invalid);
+            }
         }
         Ok(())
     }
@@ -343,7 +345,10 @@ pub fn remove_disabled<R: Tree>(tree: &mut R) {
     each(tree, 0..=u16::MAX, |tree, key| match tree.get(key) {
         Some(Element::Object(object)) if object.disabled => remove_family(tree, key),
         Some(Element::Write(write)) if write.disabled => tree.remove(key),
-        _ => {}
+        Some(
+            Element::Object(_) | Element::Method(_) | Element::Attribute(_) | Element::Write(_),
+        )
+        | None => {}
     });
     each(tree, 0..=u16::MAX, |tree, key| {
         let Some(Element::Attribute(spec)) = tree.get(key) else {
@@ -418,7 +423,7 @@ pub fn commands<R: Tree>(tree: &mut R) -> (u8, u8) {
     each(tree, 0..=u16::MAX, |_, key| match key.place() {
         Place::Write(number) => plain = plain.max(number.saturating_add(1)),
         Place::WriteEx(number) => extended = extended.max(number.saturating_add(1)),
-        _ => {}
+        Place::Object | Place::Method | Place::Attribute(_) => {}
     });
     (plain, extended)
 }

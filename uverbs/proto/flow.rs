@@ -144,7 +144,9 @@ impl Layer {
             Self::Ipv6 => Some((32, 20)),
             // The network identifier.
             Self::Vxlan => Some((0, 24)),
-            _ => None,
+            Self::Eth | Self::Ipv4 | Self::Esp | Self::Tcp | Self::Udp | Self::Gre | Self::Mpls => {
+                None
+            }
         }
     }
 }

@@ -199,7 +199,7 @@ impl Key {
         match self.place() {
             Place::Object => self.0..=self.0 | ((1 << METHOD_BITS) - 1),
             Place::Method => self.0..=self.0 | (ATTRIBUTES - 1),
-            _ => self.0..=self.0,
+            Place::Attribute(_) | Place::Write(_) | Place::WriteEx(_) => self.0..=self.0,
         }
     }
 

@@ -119,7 +119,9 @@ impl<C> Spec<C> {
     pub const fn access(&self) -> Option<Access> {
         match self.kind {
             Kind::Handle { access, .. } | Kind::File { access, .. } => Some(access),
-            _ => None,
+            Kind::In(_) | Kind::Out(_) | Kind::RawFile | Kind::Enum(_) | Kind::Handles { .. } => {
+                None
+            }
         }
     }
 
@@ -127,7 +129,12 @@ impl<C> Spec<C> {
     pub const fn array_access(&self) -> Option<Access> {
         match self.kind {
             Kind::Handles { access, .. } => Some(access),
-            _ => None,
+            Kind::In(_)
+            | Kind::Out(_)
+            | Kind::Handle { .. }
+            | Kind::File { .. }
+            | Kind::RawFile
+            | Kind::Enum(_) => None,
         }
     }
 }

@@ -345,7 +345,16 @@ impl<R: Route> Conn<R> {
                 step: Step::RepSent { .. },
                 ..
             } => self.end_with_timewait(now, &mut actions),
-            _ => self.end(&mut actions),
+            // `RepRcvd`: the other steps were refused above.
+            State::Linked { .. }
+            | State::ReqSent { .. }
+            | State::ReqRcvd { .. }
+            | State::Idle
+            | State::Gone
+            | State::Listen
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => self.end(&mut actions),
         }
         (posted.map_err(CallError::NotPosted), actions)
     }
@@ -469,7 +478,13 @@ impl<R: Route> Conn<R> {
                 Step::RepRcvd { .. } | Step::DreqSent { .. } | Step::DreqRcvd => Refused::Invalid,
             },
             State::Gone => Refused::NoDevice,
-            _ => Refused::Invalid,
+            State::Idle
+            | State::Listen
+            | State::ReqSent { .. }
+            | State::ReqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => Refused::Invalid,
         };
         (Err(CallError::Refused(error)), Actions::default())
     }

@@ -40,8 +40,8 @@ use super::Keep;
 use super::Lap;
 use super::LapPaths;
 use super::Route;
-use super::Send;
 use super::SendEnd;
+use super::SendRequest;
 use super::Source;
 use super::To;
 
@@ -64,8 +64,8 @@ fn duplicate<R>(kind: Kind) -> Actions<R> {
 }
 
 /// Sends the answer of a connection once more, to who repeated himself.
-fn repeat<R>(answer: Answer) -> Option<Send<R>> {
-    Some(Send {
+fn repeat<R>(answer: Answer) -> Option<SendRequest<R>> {
+    Some(SendRequest {
         to: To::Sender,
         answer,
         is_repeat: true,
@@ -159,7 +159,7 @@ impl<R: Route> Conn<R> {
             let answer = Answer::reject(message, Reason::STALE_CONN, Ari::None)
                 .filter(|_| claimed == Claim::SameQpn);
             return Actions {
-                send: answer.map(|answer| Send {
+                send: answer.map(|answer| SendRequest {
                     to: To::Sender,
                     answer,
                     is_repeat: false,
@@ -345,7 +345,15 @@ impl<R: Route> Conn<R> {
     fn on_dreq(&mut self, message: &Message<'_>, m: &Dreq<'_>) -> Actions<R> {
         let (link, step) = match &mut self.state {
             State::Linked { link, step } if link.local.qpn == m.remote_qpn => (link, step),
-            _ => return self.on_duplicate_dreq(message, m),
+            State::Linked { .. }
+            | State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqSent { .. }
+            | State::ReqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => return self.on_duplicate_dreq(message, m),
         };
         let send = match step {
             Step::Established { .. } => None,
@@ -411,7 +419,14 @@ impl<R: Route> Conn<R> {
                 dropped: [Some(path.route), None],
                 ..deliver(Kind::SidrRep)
             },
-            other => {
+            other @ (State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqSent { .. }
+            | State::ReqRcvd { .. }
+            | State::Linked { .. }
+            | State::Timewait { .. }
+            | State::SidrReqRcvd { .. }) => {
                 self.state = other;
                 Actions::default()
             }
@@ -515,11 +530,24 @@ impl<R: Route> Conn<R> {
                 self.state = State::Idle;
                 Kind::SidrReq
             }
-            // `DreqSent`: the others have no send.
-            _ => {
+            State::Linked {
+                step: Step::DreqSent { .. },
+                ..
+            } => {
                 self.end_with_timewait(now, &mut actions);
                 Kind::Dreq
             }
+            // No sends: returned above.
+            State::Linked {
+                step: Step::RepRcvd { .. } | Step::Established { .. } | Step::DreqRcvd,
+                ..
+            }
+            | State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqRcvd { .. } => return actions,
         };
         actions.event = Some(Event::Failed(kind, status));
         actions
@@ -647,7 +675,7 @@ impl<R: Route> Conn<R> {
     }
 
     /// Tells a peer whose id is not known that this side has given up.
-    fn give_up(&self, route: &R, tid: u64) -> Send<R> {
+    fn give_up(&self, route: &R, tid: u64) -> SendRequest<R> {
         let say = Say::Rej {
             about: About::Other,
             reason: Reason::TIMEOUT,
@@ -684,8 +712,8 @@ fn unused<R>(paths: Option<LapPaths<R>>) -> Actions<R> {
 }
 
 /// Sends an answer by a route.
-fn by_route<R: Clone>(route: &R, answer: Answer) -> Send<R> {
-    Send {
+fn by_route<R: Clone>(route: &R, answer: Answer) -> SendRequest<R> {
+    SendRequest {
         to: To::Route(route.clone()),
         answer,
         is_repeat: false,

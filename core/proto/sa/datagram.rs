@@ -103,7 +103,7 @@ pub struct Header {
 
 impl Header {
     /// Header of a query.
-    pub fn question(
+    pub fn of_query(
         fabric: Fabric,
         method: Method,
         attribute: Attribute,

@@ -6,6 +6,7 @@ use kernel::prelude::kunit_tests;
 
 #[kunit_tests(rxe_memory)]
 mod tests {
+    use crate::edge::checked;
     use crate::mem::access;
     use crate::mem::Batch;
     use crate::mem::Cursor;
@@ -209,6 +210,36 @@ mod tests {
             let refused = batch.write_remote(mr.key(), va, &[0; 8]);
             assert_eq!(refused, Err(MemError::Range));
         }
+        Ok(())
+    }
+
+    #[test]
+    fn a_message_is_checked_at_its_ends_and_a_packet_at_each_page() -> Result {
+        const PAGES: usize = 8;
+        let memory = memory()?;
+        let buffer = Buffer::new(PAGES)?;
+        let mr = Mr::dma(&memory, PD, ALL)?;
+        let key = mr.key();
+        let mut batch = batch(&memory);
+        // The allocator aligns a power of two of pages to its size.
+        let va = buffer.at(0);
+        let len = PAGES * PAGE_SIZE;
+
+        let before = checked();
+        let bytes = u32::try_from(len)?;
+        let whole = batch.check_remote(key, va, bytes, access::REMOTE_WRITE);
+        assert_eq!(whole, Ok(()));
+        assert_eq!(checked() - before, 2);
+
+        // The longest message. Whether its last byte is mapped depends on the machine.
+        let before = checked();
+        let _: Result<(), MemError> = batch.check_remote(key, va, 1 << 31, access::REMOTE_WRITE);
+        assert!(checked() - before <= 2);
+
+        let bytes = KVec::from_elem(1u8, len, GFP_KERNEL)?;
+        let before = checked();
+        assert_eq!(batch.write_remote(key, va, &bytes), Ok(()));
+        assert_eq!(checked() - before, PAGES as u64);
         Ok(())
     }
 

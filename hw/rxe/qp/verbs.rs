@@ -115,7 +115,7 @@ fn send_ring(cap: &mut QpCap, store: Option<&Arc<Store>>) -> Result<(Layout, Rin
 impl QpObject {
     /// Creates a queue pair (IBTA 11.2.4.1). May sleep.
     pub(crate) fn create(
-        new: &New<'_, provider::Qp<Rxe>>,
+        new: &mut New<'_, provider::Qp<Rxe>>,
         attr: &mut QpInitAttr<Rxe>,
         udata: &mut Udata<'_>,
     ) -> Result<Self> {
@@ -225,7 +225,7 @@ impl QpObject {
                 .transpose()
         };
         let (for_send, for_recv) = (parking(Half::Send)?, parking(Half::Recv)?);
-        let for_qp = dev.clone();
+        let (for_qp, upcall) = (dev.clone(), new.upcall());
         let core = Arc::pin_init(
             pin_init!(Qp {
                 dev: for_qp,
@@ -253,7 +253,7 @@ impl QpObject {
                 unsent,
                 send_cq,
                 recv_cq,
-                upcall: new.upcall(),
+                upcall,
                 send_timer <- new_timer!("rxe::Qp::send_timer"),
                 recv_timer <- new_timer!("rxe::Qp::recv_timer"),
                 pause <- Pause::new(rdma::resident!()),

@@ -31,7 +31,7 @@ macro_rules! create_mr {
             let $new = memory.begin()?;
             let init = $make?;
             // SAFETY: This is the only call, and the object is finished below.
-            unsafe { $new.init(init) };
+            unsafe { New::<Mr<P>>::init(memory.as_raw(), init) };
             $new.finish();
             Ok(memory.into_raw())
         })();
@@ -53,7 +53,8 @@ impl<P: Provider> MrMemory<P> {
     }
 
     fn begin(&self) -> Result<New<'_, Mr<P>>> {
-        // SAFETY: The C part is initialised (type invariant); the result borrows the memory.
+        // SAFETY: The C part is initialised (type invariant); the result borrows the memory, which
+        // exists only within an operation of the device.
         unsafe { New::begin(self.as_raw()) }
     }
 

@@ -109,7 +109,7 @@ impl<P: Provider> Adapter<P> {
         // SAFETY: (args), (live) for the queues in the attributes.
         let (attr, mut udata) =
             unsafe { (&mut *attr.cast::<QpInitAttr<P>>(), Udata::from_raw(udata)) };
-        create!(new: Qp<P> = c, P::create_qp(&new, attr, &mut udata))
+        create!(new: Qp<P> = c, P::create_qp(&mut new, attr, &mut udata))
     }
 
     pub(super) unsafe extern "C" fn modify_qp(

@@ -46,7 +46,7 @@ enum Op {
 }
 
 /// A posted request.
-pub(crate) struct Send {
+pub(crate) struct SendRequest {
     wr_id: u64,
     op: Op,
     pieces: Pieces,
@@ -54,7 +54,7 @@ pub(crate) struct Send {
     solicited: bool,
 }
 
-impl Send {
+impl SendRequest {
     pub(crate) fn wr_id(&self) -> u64 {
         self.wr_id
     }
@@ -105,7 +105,7 @@ impl QpCore {
             SendOp::Read { addr, rkey } => Op::Read { addr, rkey },
             _ => return Err(EINVAL),
         };
-        let send = Send {
+        let send = SendRequest {
             wr_id: wr.wr_id(),
             op,
             pieces: sges_of(wr.sges())?,
@@ -176,13 +176,13 @@ pub(crate) fn run(world: &Arc<World>, host: usize, number: u32) {
 }
 
 /// The oldest request, where it goes, and the LID of that.
-fn next(qp: &QpCore) -> Option<(Send, u32, u16)> {
+fn next(qp: &QpCore) -> Option<(SendRequest, u32, u16)> {
     let inner = qp.lock();
     if inner.ended || inner.state != QpState::Rts {
         return None;
     }
     let send = inner.sends.peek()?;
-    let copy = Send {
+    let copy = SendRequest {
         wr_id: send.wr_id,
         op: send.op,
         pieces: send.pieces.clone(),
@@ -202,7 +202,7 @@ fn one(
     host: usize,
     adapter: &Adapter,
     qp: &QpCore,
-    send: &Send,
+    send: &SendRequest,
     peer_number: u32,
     dlid: u16,
 ) -> Outcome {
@@ -311,7 +311,7 @@ fn one(
 }
 
 /// The completion of a receive.
-fn received(wr_id: u64, peer: &QpCore, send: &Send, len: usize) -> Wc {
+fn received(wr_id: u64, peer: &QpCore, send: &SendRequest, len: usize) -> Wc {
     let (opcode, imm) = match send.op {
         Op::Write { imm, .. } => (bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM, imm),
         Op::Send { imm } => (bindings::ib_wc_opcode_IB_WC_RECV, imm),

@@ -355,7 +355,7 @@ impl Provider for Fakeib {
     }
 
     fn create_qp(
-        qp: &New<'_, Qp<Self>>,
+        qp: &mut New<'_, Qp<Self>>,
         attr: &mut QpInitAttr<Self>,
         udata: &mut Udata<'_>,
     ) -> Result<impl PinInit<Self::Qp>> {

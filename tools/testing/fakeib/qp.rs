@@ -7,7 +7,7 @@
 //! completes under its lock, so that a queue pair that has been ended completes nothing more.
 
 use crate::connected::Connection;
-use crate::connected::Send;
+use crate::connected::SendRequest;
 use crate::cq::Done;
 use crate::device::Fakeib;
 use crate::mem;
@@ -84,7 +84,7 @@ pub(crate) struct QpInner {
     pub(crate) ended: bool,
     pub(crate) recvs: Ring<Recv>,
     /// Requests of a connection that are not done.
-    pub(crate) sends: Ring<Send>,
+    pub(crate) sends: Ring<SendRequest>,
     pub(crate) connection: Connection,
     /// Adapter and number of the queue pair that waits for a receive of this one.
     pub(crate) parked: Option<(usize, u32)>,

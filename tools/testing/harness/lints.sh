@@ -39,6 +39,7 @@ plant ucma/planted_long.rs "$(yes '//' | head -n 800)"
 plant ucma/planted_panic.rs 'fn f(a: Option<u8>) -> u8 { a.unwrap() }'
 plant ucma/planted_queue.rs 'fn f(w: W) { kernel::workqueue::system().enqueue(w); }'
 plant ucma/planted_format.rs 'fn f ( ) { }'
+plant ucma/planted_name.rs 'struct Question;'
 plant ucma/proto/planted_kernel.rs 'use kernel::prelude::*;'
 plant ucma/planted_field.rs 'fn f(p: *const A) -> u8 { (*p).field }'
 plant ucma/planted_borrow.rs 'fn f(p: &bindings::ib_qp) {}'
@@ -58,6 +59,7 @@ printf '//! Planted.\n' >"$tree/ucma/planted_licence.rs"
 printf '// SPDX-License-Identifier: GPL-2.0\nfn f() {}\n' >"$tree/ucma/planted_header.rs"
 printf 'echo\n' >"$tree/tools/planted_licence.sh"
 sed -i 's/`rdma_rxe` two in/`rdma_rxe` one in/; s/block in [0-9,]* lines/block in 90,000 lines/' "$tree/README.md"
+printf '# SPDX-License-Identifier: GPL-2.0\ndie "it is broken" "mend it"\n' >"$tree/tools/planted_mend.sh"
 # shellcheck disable=SC2016
 printf 'See `core/planted_missing.rs`.\n' >"$tree/Documentation/planted_name.md"
 printf 'See /%s/planted.\n' work >"$tree/Documentation/planted_path.md"
@@ -89,6 +91,8 @@ lint|^ucma/proto/planted_kernel.rs:5:.*knows no kernel|a pure engine has no kern
 lint|^ucma/planted_licence.rs: no licence|a source has a licence
 lint|^tools/planted_licence.sh: no licence|a script has a licence
 lint|^ucma/planted_header.rs: no header|a source says what it is
+lint|^ucma/planted_name.rs:5:.*the field has a word for|a name is one that the field has
+lint|^tools/planted_mend.sh:2:.*correct, or update|a message says correct, or update
 lint|^Documentation/planted_name.md:1: there is no|a document names files that exist
 lint|^Documentation/planted_path.md:1:.*of one machine|no path of one machine
 edge|^ucma/planted_field.rs: 1 places|fields of C structures are reached by the tables

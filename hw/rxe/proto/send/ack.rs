@@ -74,7 +74,7 @@ impl Answer {
             }),
             Operation::AtomicAcknowledge => match packet.ext {
                 Ext::AethAtomicAck(_, found) if acks => Some(Answer::Found(found.original)),
-                // Otherwise the header does not match the opcode; such packets are dropped before.
+                // OTHERS: The header does not match the opcode; such packets are dropped before.
                 _ => None,
             },
             Operation::ReadResponse => match packet.opcode.position() {

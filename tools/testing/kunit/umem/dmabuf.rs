@@ -2,7 +2,7 @@
 
 //! Memory of a dma-buf, whose exporter is here too: of which part of the exporter's list of
 //! segments the memory is made, whether the list goes back as it was, and how a buffer is
-//! taken away.
+//! taken away. And CPU access to a buffer, by `rdma::umem::dmabuf`.
 
 use core::cell::Cell;
 use kernel::error::from_err_ptr;
@@ -12,6 +12,7 @@ use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::umem::dmabuf::DmaBuf;
 
 const PAGE: u32 = 4096;
 
@@ -31,6 +32,17 @@ struct Exporter {
     pins: Cell<i32>,
     fail_map: Cell<bool>,
     changed: Cell<bool>,
+    fail_begin: Cell<bool>,
+    cpu: Cell<CpuCalls>,
+}
+
+/// Calls of the operations for CPU access.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct CpuCalls {
+    vmaps: u32,
+    begins: u32,
+    ends: u32,
+    vunmaps: u32,
 }
 
 impl Exporter {
@@ -42,6 +54,8 @@ impl Exporter {
                 pins: Cell::new(0),
                 fail_map: Cell::new(false),
                 changed: Cell::new(false),
+                fail_begin: Cell::new(false),
+                cpu: Cell::new(CpuCalls::default()),
             },
             GFP_KERNEL,
         )?;
@@ -63,6 +77,12 @@ impl Exporter {
         Ok(new)
     }
 
+    fn count(&self, change: impl FnOnce(&mut CpuCalls)) {
+        let mut calls = self.cpu.get();
+        change(&mut calls);
+        self.cpu.set(calls);
+    }
+
     /// Whether the list is as it was.
     fn is_whole(&self) -> bool {
         let mut sg = self.table.sgl;
@@ -81,7 +101,7 @@ impl Exporter {
 ///
 /// # Safety
 ///
-/// The attachment is to a buffer of [`with_buffer`].
+/// The attachment is to a buffer of [`with_buffer_of`].
 unsafe fn exporter<'a>(attach: *mut bindings::dma_buf_attachment) -> &'a Exporter {
     // SAFETY: By this function's duty.
     unsafe { &*(*(*attach).dmabuf).priv_.cast() }
@@ -126,19 +146,77 @@ unsafe extern "C" fn unpin(attach: *mut bindings::dma_buf_attachment) {
     this.pins.set(this.pins.get() - 1);
 }
 
+/// The exporter of a buffer.
+///
+/// # Safety
+///
+/// The buffer is one of [`with_buffer_of`].
+unsafe fn exporter_of<'a>(buffer: *mut bindings::dma_buf) -> &'a Exporter {
+    // SAFETY: `priv_` is the box of `with_buffer_of` (contract of this function).
+    unsafe { &*(*buffer).priv_.cast() }
+}
+
+unsafe extern "C" fn vmap(buffer: *mut bindings::dma_buf, map: *mut bindings::iosys_map) -> c_int {
+    // SAFETY: The operations are those of our buffers only, and the map is the core's to be filled
+    // in. The address is that of the exporter itself: nobody accesses the memory.
+    unsafe {
+        let this = exporter_of(buffer);
+        this.count(|calls| calls.vmaps += 1);
+        (*map).__bindgen_anon_1.vaddr = (*buffer).priv_;
+        (*map).is_iomem = false;
+    }
+    0
+}
+
+unsafe extern "C" fn vunmap(buffer: *mut bindings::dma_buf, _: *mut bindings::iosys_map) {
+    // SAFETY: The operations are those of our buffers only.
+    unsafe { exporter_of(buffer) }.count(|calls| calls.vunmaps += 1);
+}
+
+unsafe extern "C" fn begin(
+    buffer: *mut bindings::dma_buf,
+    _: bindings::dma_data_direction,
+) -> c_int {
+    // SAFETY: The operations are those of our buffers only.
+    let this = unsafe { exporter_of(buffer) };
+    this.count(|calls| calls.begins += 1);
+    if this.fail_begin.get() {
+        return EIO.to_errno();
+    }
+    0
+}
+
+unsafe extern "C" fn end(buffer: *mut bindings::dma_buf, _: bindings::dma_data_direction) -> c_int {
+    // SAFETY: The operations are those of our buffers only.
+    unsafe { exporter_of(buffer) }.count(|calls| calls.ends += 1);
+    0
+}
+
 unsafe extern "C" fn release(buffer: *mut bindings::dma_buf) {
-    // SAFETY: It is the box of `with_buffer`, which nobody uses any more.
+    // SAFETY: It is the box of `with_buffer_of`, which nobody uses any more.
     unsafe {
         let mut this = KBox::<Exporter>::from_raw((*buffer).priv_.cast());
         bindings::sg_free_table(&mut this.table);
     }
 }
 
-static OPS: bindings::dma_buf_ops = bindings::dma_buf_ops {
-    map_dma_buf: Some(map),
-    unmap_dma_buf: Some(unmap),
+/// The operations of an exporter that may move its buffer.
+static MOVES: bindings::dma_buf_ops = bindings::dma_buf_ops {
     pin: Some(pin),
     unpin: Some(unpin),
+    ..OPS
+};
+
+/// The operations of an exporter that does not.
+static STAYS: bindings::dma_buf_ops = OPS;
+
+const OPS: bindings::dma_buf_ops = bindings::dma_buf_ops {
+    map_dma_buf: Some(map),
+    unmap_dma_buf: Some(unmap),
+    vmap: Some(vmap),
+    vunmap: Some(vunmap),
+    begin_cpu_access: Some(begin),
+    end_cpu_access: Some(end),
     release: Some(release),
     // SAFETY: Zero is none of the other operations.
     ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
@@ -153,6 +231,13 @@ struct Ground<'a> {
 }
 
 fn with_buffer(test: impl FnOnce(&Ground<'_>) -> Result) -> Result {
+    with_buffer_of(&MOVES, test)
+}
+
+fn with_buffer_of(
+    ops: &'static bindings::dma_buf_ops,
+    test: impl FnOnce(&Ground<'_>) -> Result,
+) -> Result {
     let dma_device = faux::Registration::new(c"rdma_kunit_umem", None)?;
     let mut device = crate::device()?;
     let dma: &kernel::device::Device = dma_device.as_ref();
@@ -162,7 +247,7 @@ fn with_buffer(test: impl FnOnce(&Ground<'_>) -> Result) -> Result {
     let info = bindings::dma_buf_export_info {
         exp_name: c"rdma_kunit_umem".as_char_ptr(),
         owner: rdma::this_module!().as_ptr(),
-        ops: &OPS,
+        ops,
         size: SIZE,
         flags: bindings::O_RDWR as c_int,
         resv: core::ptr::null_mut(),
@@ -368,6 +453,31 @@ mod tests {
                 bindings::ib_umem_release(&mut (*umem).umem);
             }
             assert_eq!(count, 1);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn an_access_ends_only_if_it_began() -> Result {
+        with_buffer_of(&STAYS, |on| {
+            on.exporter.fail_begin.set(true);
+            assert_eq!(DmaBuf::get(on.fd, 0, 8).err(), Some(EIO));
+            let mut calls = CpuCalls {
+                vmaps: 1,
+                begins: 1,
+                ends: 0,
+                vunmaps: 1,
+            };
+            assert_eq!(on.exporter.cpu.get(), calls);
+
+            on.exporter.fail_begin.set(false);
+            let buffer = DmaBuf::get(on.fd, 16, 8)?;
+            assert_eq!(buffer.len(), 8);
+            (calls.vmaps, calls.begins) = (2, 2);
+            assert_eq!(on.exporter.cpu.get(), calls);
+            drop(buffer);
+            (calls.ends, calls.vunmaps) = (1, 2);
+            assert_eq!(on.exporter.cpu.get(), calls);
             Ok(())
         })
     }

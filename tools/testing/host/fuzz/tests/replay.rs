@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Every kept input once more: the smallest corpus that covers what fuzzing reached, and
-//! the inputs that broke something before it was mended.
+//! the inputs that broke something before it was corrected.
 
 use std::fs;
 use std::path::Path;

@@ -11,7 +11,7 @@ use rdma_iwcm_engines::proto::addr::STORAGE;
 use rdma_iwcm_engines::proto::mapper::Mapper;
 use rdma_iwcm_engines::proto::mapper::Outcome;
 use rdma_iwcm_engines::proto::mapper::Pending;
-use rdma_iwcm_engines::proto::mapper::Question;
+use rdma_iwcm_engines::proto::mapper::Request;
 use rdma_iwcm_engines::proto::mapper::Unsupported;
 use rdma_iwcm_engines::proto::mapper::BAD_ANSWER;
 use rdma_iwcm_engines::proto::message;
@@ -504,9 +504,9 @@ fn flags_need_version_four() {
 #[test]
 fn answers_must_fit_their_request() {
     let (a, b, c, d) = (v4([1; 4], 1), v4([2; 4], 2), v4([3; 4], 3), v4([4; 4], 4));
-    let register = Question::register(&names());
-    let add = Question::Add { local: a };
-    let query = Question::Query {
+    let register = Request::register(&names());
+    let add = Request::Add { local: a };
+    let query = Request::Query {
         local: a,
         remote: b,
     };

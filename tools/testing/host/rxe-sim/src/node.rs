@@ -77,9 +77,9 @@ impl Slots for Requests {
 
 /// Acknowledgements that wait for a request of the node's own to leave with.
 #[derive(Debug, Default)]
-pub struct Rides {
+pub struct DelayedAcks {
     /// The rule.
-    pub ride: DelayedAck,
+    pub rule: DelayedAck,
     /// Whatever may wait does, whether or not the user answers.
     pub always: bool,
     /// How many left with a request.
@@ -95,7 +95,7 @@ pub struct Rides {
     run: Option<bool>,
 }
 
-impl Rides {
+impl DelayedAcks {
     /// Whatever may wait does.
     pub fn always() -> Self {
         Self {
@@ -119,7 +119,7 @@ pub struct Node {
     /// Whether it goes on by itself when its send queue has drained.
     pub resume: bool,
     /// Whether acknowledgements wait for company, and what became of them.
-    pub rides: Option<Rides>,
+    pub delayed_acks: Option<DelayedAcks>,
     /// How many events have been seen by [`Node::obey`].
     heard: usize,
     /// Responses and requests that wait for memory: the first is parked, the others came
@@ -136,7 +136,7 @@ impl Node {
             host: Host::new(slots, send.mtu),
             state: QpState::Reset,
             resume: false,
-            rides: None,
+            delayed_acks: None,
             heard: 0,
             parked: Default::default(),
         }
@@ -183,42 +183,42 @@ impl Node {
         } else {
             self.hand_in(now, side);
         }
-        if let (1, Some(rides)) = (side, &mut self.rides) {
-            let clean = done == Disposition::Done && !(owed && rides.run.is_none());
-            rides.run = Some(rides.run.unwrap_or(true) && clean);
+        if let (1, Some(delayed_acks)) = (side, &mut self.delayed_acks) {
+            let clean = done == Disposition::Done && !(owed && delayed_acks.run.is_none());
+            delayed_acks.run = Some(delayed_acks.run.unwrap_or(true) && clean);
         }
         Some(done)
     }
 
     /// Whether the acknowledgement of what came since the last poll waits, or still does.
     fn waits(&mut self, now: Nanos) -> bool {
-        let Some(rides) = &mut self.rides else {
+        let Some(delayed_acks) = &mut self.delayed_acks else {
             return false;
         };
-        let Some(clean) = rides.run.take() else {
-            return rides.ride.holds();
+        let Some(clean) = delayed_acks.run.take() else {
+            return delayed_acks.rule.holds();
         };
-        let trusted = if std::mem::replace(&mut rides.heard, true) {
-            rides.ride.unanswered();
+        let trusted = if std::mem::replace(&mut delayed_acks.heard, true) {
+            delayed_acks.rule.unanswered();
             false
         } else {
-            rides.ride.answered(now, rides.replied)
+            delayed_acks.rule.answered(now, delayed_acks.replied)
         };
         let none_kept = self.parked[1].is_empty() && self.host.early[1].first().is_none();
-        if clean && (trusted || rides.always) && none_kept && self.recv.ack_may_wait() {
+        if clean && (trusted || delayed_acks.always) && none_kept && self.recv.ack_may_wait() {
             // The rule does not know when what it does not trust came.
-            let _: bool = rides.ride.answered(now, now);
-            let _: Nanos = rides.ride.hold();
+            let _: bool = delayed_acks.rule.answered(now, now);
+            let _: Nanos = delayed_acks.rule.hold();
         } else {
-            rides.ride.sent();
+            delayed_acks.rule.sent();
         }
-        rides.ride.holds()
+        delayed_acks.rule.holds()
     }
 
     /// When the acknowledgement that waits is late.
     pub fn late_at(&self, now: Nanos) -> Option<u64> {
-        let mut ride = self.rides.as_ref()?.ride;
-        match ride.look(now) {
+        let mut rule = self.delayed_acks.as_ref()?.rule;
+        match rule.look(now) {
             Look::Nothing => None,
             Look::Wait(left) => Some(now.0 + left.0),
             Look::Late => Some(now.0),
@@ -227,38 +227,38 @@ impl Node {
 
     /// It is late: the next poll sends it.
     pub fn late(&mut self, now: Nanos) {
-        if let Some(rides) = &mut self.rides {
-            if rides.ride.look(now) == Look::Late {
-                rides.late += 1;
-                rides.ride.sent();
+        if let Some(delayed_acks) = &mut self.delayed_acks {
+            if delayed_acks.rule.look(now) == Look::Late {
+                delayed_acks.late += 1;
+                delayed_acks.rule.sent();
             }
         }
     }
 
     /// The node has sent requests.
     fn replied(&mut self, now: Nanos) {
-        let Some(rides) = &mut self.rides else {
+        let Some(delayed_acks) = &mut self.delayed_acks else {
             return;
         };
-        if std::mem::take(&mut rides.heard) {
-            rides.replied = now;
+        if std::mem::take(&mut delayed_acks.heard) {
+            delayed_acks.replied = now;
         }
-        if rides.ride.holds() {
+        if delayed_acks.rule.holds() {
             let host = &mut self.host;
             if self.recv.send_ack_by(|ack| RecvHost::emit(host, ack)) {
-                rides.taken += 1;
-                rides.ride.sent();
+                delayed_acks.taken += 1;
+                delayed_acks.rule.sent();
             }
         }
     }
 
     /// The acknowledgement that waits leaves at once.
     fn settle(&mut self) {
-        if let Some(rides) = &mut self.rides {
-            if rides.ride.holds() {
+        if let Some(delayed_acks) = &mut self.delayed_acks {
+            if delayed_acks.rule.holds() {
                 let host = &mut self.host;
                 let _: bool = self.recv.send_ack_by(|ack| RecvHost::emit(host, ack));
-                rides.ride.sent();
+                delayed_acks.rule.sent();
             }
         }
     }

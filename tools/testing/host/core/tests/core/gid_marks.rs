@@ -21,17 +21,17 @@ fn marks_grow_coarse() {
     };
     let mut dirty = Dirty::default();
     for i in 0..MARKS {
-        dirty.note(Event::Address(Ndev(1), address(i), Word::Ask));
-        dirty.note(Event::Address(Ndev(1), address(0), Word::Ask));
+        dirty.note(Event::Address(Ndev(1), address(i), Word::Unknown));
+        dirty.note(Event::Address(Ndev(1), address(0), Word::Unknown));
         assert_eq!(marked(&dirty, 1), (true, Some(i + 1)));
     }
     assert!(!marked(&dirty, 2).0);
-    dirty.note(Event::Address(Ndev(1), address(MARKS), Word::Ask));
+    dirty.note(Event::Address(Ndev(1), address(MARKS), Word::Unknown));
     assert_eq!(marked(&dirty, 1), (true, None));
     // A marked device is marked for all addresses, and takes one place.
     for i in 0..MARKS - 1 {
-        dirty.note(Event::Address(Ndev(1), address(i), Word::Ask));
-        dirty.note(Event::Address(Ndev(2), address(i), Word::Ask));
+        dirty.note(Event::Address(Ndev(1), address(i), Word::Unknown));
+        dirty.note(Event::Address(Ndev(2), address(i), Word::Unknown));
     }
     assert_eq!(marked(&dirty, 2), (true, Some(MARKS - 1)));
     dirty.note(Event::Device(Ndev(2)));
@@ -55,14 +55,14 @@ fn the_last_event_counts() {
         let words: Vec<_> = marks.addresses_of(Ndev(1)).unwrap().collect();
         words
     };
-    for word in [Word::Has, Word::Ask, Word::Ask, Word::Has] {
+    for word in [Word::Has, Word::Unknown, Word::Unknown, Word::Has] {
         assert_eq!(after(word), [(address, word)]);
     }
     let marks = dirty.take();
     dirty.put_back(marks);
     let marks = dirty.take();
     let words: Vec<_> = marks.addresses_of(Ndev(1)).unwrap().collect();
-    assert_eq!(words, [(address, Word::Ask)]);
+    assert_eq!(words, [(address, Word::Unknown)]);
 }
 
 /// A device that is marked takes the places of its addresses, and there is room for others.
@@ -71,11 +71,11 @@ fn a_marked_device_takes_one_place() {
     let address = |i: usize| Address::V4([10, 0, 0, i as u8]);
     let mut dirty = Dirty::default();
     for i in 0..3 {
-        dirty.note(Event::Address(Ndev(1), address(i), Word::Ask));
+        dirty.note(Event::Address(Ndev(1), address(i), Word::Unknown));
     }
     dirty.note(Event::Device(Ndev(1)));
     for i in 0..MARKS - 1 {
-        dirty.note(Event::Address(Ndev(2), address(i), Word::Ask));
+        dirty.note(Event::Address(Ndev(2), address(i), Word::Unknown));
     }
     let marks = dirty.take();
     assert!(marks.has(Ndev(1)) && marks.addresses_of(Ndev(1)).is_none());

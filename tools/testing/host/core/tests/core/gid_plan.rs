@@ -306,7 +306,7 @@ impl World {
                 // As the kernel does: of IPv4 it is certain that what came is there.
                 let word = match address {
                     Address::V4(_) => Word::Has,
-                    Address::V6(_) => Word::Ask,
+                    Address::V6(_) => Word::Unknown,
                 };
                 vec![Event::Address(Ndev(id), address, word)]
             }
@@ -316,7 +316,7 @@ impl World {
                     return vec![];
                 }
                 let gone = addresses.remove(rng.below(addresses.len()));
-                vec![Event::Address(Ndev(id), gone, Word::Ask)]
+                vec![Event::Address(Ndev(id), gone, Word::Unknown)]
             }
         }
     }
@@ -502,7 +502,7 @@ fn gids_that_did_not_fit_are_added_when_slots_are_free() {
 fn a_slot_that_becomes_free_late_is_used() {
     let types = GidTypes::roce(false, true);
     let (old, new) = (Address::V4([10, 0, 0, 1]), Address::V4([10, 0, 0, 2]));
-    let both = [new, old].map(|address| Event::Address(Ndev(1), address, Word::Ask));
+    let both = [new, old].map(|address| Event::Address(Ndev(1), address, Word::Unknown));
     for held in [true, false] {
         let mut world = World::new();
         // The default GID's, and one more.
@@ -624,7 +624,7 @@ fn a_storm_marks_everything() {
         dirty.note(Event::Address(
             Ndev(i),
             Address::V4([10, 1, 0, 1]),
-            Word::Ask,
+            Word::Unknown,
         ));
     }
     assert_eq!(dirty.clone().take(), Marks::All);
@@ -642,7 +642,7 @@ fn a_storm_marks_everything() {
     // A sync that failed half-way is done again.
     let gone = world.devs.get_mut(&2).unwrap().addresses.remove(0);
     let marks = {
-        dirty.note(Event::Address(Ndev(2), gone, Word::Ask));
+        dirty.note(Event::Address(Ndev(2), gone, Word::Unknown));
         dirty.take()
     };
     assert!(dirty.is_clean());
@@ -693,10 +693,10 @@ fn a_refused_gid_is_replaced_by_the_next_address() {
     let mut table = GidTable::new(&mut slots, types);
     let mut dirty = Dirty::default();
     world.devs.get_mut(&1).unwrap().addresses = vec![one, two];
-    dirty.note(Event::Address(Ndev(1), one, Word::Ask));
+    dirty.note(Event::Address(Ndev(1), one, Word::Unknown));
     let marks = dirty.take();
     // Meanwhile.
-    dirty.note(Event::Address(Ndev(1), two, Word::Ask));
+    dirty.note(Event::Address(Ndev(1), two, Word::Unknown));
     let refused = Synced {
         refused: 1,
         ..Synced::default()
@@ -708,7 +708,7 @@ fn a_refused_gid_is_replaced_by_the_next_address() {
     let three = Address::V4([10, 0, 0, 3]);
     world.devs.get_mut(&1).unwrap().addresses.push(three);
     dirty.done(&marks, &refused);
-    dirty.note(Event::Address(Ndev(1), three, Word::Ask));
+    dirty.note(Event::Address(Ndev(1), three, Word::Unknown));
     assert!(dirty.clone().take().addresses_of(Ndev(1)).is_none());
 }
 

@@ -152,9 +152,9 @@ fn fields_are_where_the_specification_has_them() {
 }
 
 #[test]
-fn questions_are_headed() {
+fn queries_have_headers() {
     let mut wire = [0; 56];
-    Header::question(
+    Header::of_query(
         Fabric::Ib,
         Method::Get,
         Attribute::Path,
@@ -167,7 +167,7 @@ fn questions_are_headed() {
     want[8..18].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 0, 0x35]);
     want[55] = 0x0c;
     assert_eq!(wire, want);
-    let opa = Header::question(Fabric::Opa, Method::GetTable, Attribute::Service, 0, 0);
+    let opa = Header::of_query(Fabric::Opa, Method::GetTable, Attribute::Service, 0, 0);
     assert_eq!(
         (opa.base_version, opa.class_version, opa.method),
         (0x80, 0x80, 0x12)

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use rxe_sim::host::PostedRecv;
 use rxe_sim::host::PostedSend;
 use rxe_sim::host::Region;
+use rxe_sim::node::DelayedAcks;
 use rxe_sim::node::Node;
-use rxe_sim::node::Rides;
 use rxe_sim::proto::*;
 use rxe_sim::rng::Rng;
 use rxe_sim::wire::RnrTimer;
@@ -492,14 +492,18 @@ fn all_arrives_though_acknowledgements_wait() {
         Beside::Never,
         |world| {
             for node in &mut world.nodes {
-                node.rides = Some(Rides::always());
+                node.delayed_acks = Some(DelayedAcks::always());
             }
         },
         |world| {
-            for rides in world.nodes.iter().filter_map(|node| node.rides.as_ref()) {
-                assert!(!rides.ride.holds(), "one waits for ever");
-                taken.fetch_add(rides.taken, Relaxed);
-                late.fetch_add(rides.late, Relaxed);
+            for delayed_acks in world
+                .nodes
+                .iter()
+                .filter_map(|node| node.delayed_acks.as_ref())
+            {
+                assert!(!delayed_acks.rule.holds(), "one waits for ever");
+                taken.fetch_add(delayed_acks.taken, Relaxed);
+                late.fetch_add(delayed_acks.late, Relaxed);
             }
         },
     );

@@ -33,7 +33,7 @@ fn header(command: u32, words: u16, room: u16) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-fn bell() -> [u64; RING] {
+fn doorbell() -> [u64; RING] {
     [header(28, 8, 1), 0x7f00_1234, word(5, 0), word(0, 128)]
 }
 
@@ -43,16 +43,16 @@ fn the_doorbell_of_a_library() {
         qp: 5,
         answer: 0x7f00_1234,
     };
-    assert_eq!(Ring::written(&bell()), Some(expected));
+    assert_eq!(Ring::written(&doorbell()), Some(expected));
     // The size of a request that is not there must be one that is known.
-    let [a, b, c, _] = bell();
+    let [a, b, c, _] = doorbell();
     assert!(Ring::written(&[a, b, c, word(0, 56)]).is_some());
     assert_eq!(Ring::written(&[a, b, c, word(0, 55)]), None);
 }
 
 #[test]
 fn no_other_command_is_a_doorbell() {
-    let [_, b, c, d] = bell();
+    let [_, b, c, d] = doorbell();
     for first in [
         header(27, 8, 1),
         header(29, 8, 1),
@@ -65,9 +65,9 @@ fn no_other_command_is_a_doorbell() {
     ] {
         assert_eq!(Ring::written(&[first, b, c, d]), None);
     }
-    let [a, b, _, d] = bell();
+    let [a, b, _, d] = doorbell();
     assert_eq!(Ring::written(&[a, b, word(5, 1), d]), None);
-    let [a, b, c, _] = bell();
+    let [a, b, c, _] = doorbell();
     assert_eq!(Ring::written(&[a, b, c, word(1, 128)]), None);
 }
 
@@ -166,7 +166,7 @@ fn near(good: u64) -> impl Strategy<Value = u64> {
 proptest! {
     #[test]
     fn a_doorbell_is_a_command_without_requests(
-        a in near(bell()[0]), b in any::<u64>(), c in near(bell()[2]), d in near(bell()[3])
+        a in near(doorbell()[0]), b in any::<u64>(), c in near(doorbell()[2]), d in near(doorbell()[3])
     ) {
         const POST: write::Command = write::Command {
             is_extended: false,

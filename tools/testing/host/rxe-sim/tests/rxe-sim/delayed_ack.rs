@@ -3,7 +3,7 @@
 //! When acknowledgements wait for a reply to leave with, and for how long at most.
 
 use crate::common::*;
-use rxe_sim::node::Rides;
+use rxe_sim::node::DelayedAcks;
 use rxe_sim::proto::delayed_ack::{DelayedAck, Look};
 use rxe_sim::proto::*;
 use rxe_sim::rng::Rng;
@@ -18,14 +18,14 @@ const TURN: u64 = 30_000;
 
 /// A user who answers run after run, and the time of the next.
 struct User {
-    ride: DelayedAck,
+    rule: DelayedAck,
     now: u64,
 }
 
 impl User {
     fn new() -> Self {
         Self {
-            ride: DelayedAck::new(),
+            rule: DelayedAck::new(),
             now: 1 << 40,
         }
     }
@@ -34,7 +34,7 @@ impl User {
     fn run_after(&mut self, reply: u64) -> bool {
         let at = Nanos(self.now + reply);
         self.now += reply + TURN;
-        self.ride.answered(Nanos(self.now), at)
+        self.rule.answered(Nanos(self.now), at)
     }
 
     /// One of whom a reply is expected.
@@ -46,9 +46,9 @@ impl User {
 
     /// Nobody answers.
     fn disappoint(&mut self) {
-        self.now += self.ride.hold().0;
-        assert_eq!(self.ride.look(Nanos(self.now)), Look::Late);
-        self.ride.sent();
+        self.now += self.rule.hold().0;
+        assert_eq!(self.rule.look(Nanos(self.now)), Look::Late);
+        self.rule.sent();
     }
 
     /// How many replies it takes until one is expected.
@@ -74,7 +74,7 @@ fn a_pattern_must_be_seen() {
 #[test]
 fn a_run_without_a_reply_ends_it() {
     let mut user = User::trusted();
-    user.ride.unanswered();
+    user.rule.unanswered();
     assert_eq!(
         user.patience(),
         DelayedAck::PATTERN + 1,
@@ -92,17 +92,17 @@ fn a_slow_reply_ends_it() {
 #[test]
 fn it_waits_for_its_time_and_no_longer() {
     let mut user = User::trusted();
-    assert_eq!(user.ride.look(Nanos(user.now)), Look::Nothing);
-    assert_eq!(user.ride.hold(), DelayedAck::BOUND);
-    let look = |ride: &mut DelayedAck, after| ride.look(Nanos(user.now + after));
+    assert_eq!(user.rule.look(Nanos(user.now)), Look::Nothing);
+    assert_eq!(user.rule.hold(), DelayedAck::BOUND);
+    let look = |rule: &mut DelayedAck, after| rule.look(Nanos(user.now + after));
     assert_eq!(
-        look(&mut user.ride, 1),
+        look(&mut user.rule, 1),
         Look::Wait(Nanos(DelayedAck::BOUND.0 - 1))
     );
-    let mut late = user.ride;
+    let mut late = user.rule;
     assert_eq!(look(&mut late, DelayedAck::BOUND.0), Look::Late);
-    user.ride.sent();
-    assert_eq!(look(&mut user.ride, DelayedAck::BOUND.0), Look::Nothing);
+    user.rule.sent();
+    assert_eq!(look(&mut user.rule, DelayedAck::BOUND.0), Look::Nothing);
 }
 
 #[test]
@@ -111,17 +111,17 @@ fn a_long_pattern_extends_the_delay() {
     for _ in 0..=DelayedAck::LONG {
         let _: bool = user.run_after(REPLY);
     }
-    assert_eq!(user.ride.hold(), Nanos(DelayedAck::BOUND.0 * 4));
+    assert_eq!(user.rule.hold(), Nanos(DelayedAck::BOUND.0 * 4));
     let before = Nanos(user.now + DelayedAck::BOUND.0 * 4 - 1);
-    assert_eq!(user.ride.look(before), Look::Wait(Nanos(1)));
+    assert_eq!(user.rule.look(before), Look::Wait(Nanos(1)));
 }
 
 #[test]
 fn a_peer_that_sends_more_before_the_reply_counts_as_disappointed() {
     let mut user = User::trusted();
-    let _: Nanos = user.ride.hold();
-    user.ride.unanswered();
-    user.ride.sent();
+    let _: Nanos = user.rule.hold();
+    user.rule.unanswered();
+    user.rule.sent();
     assert_eq!(
         user.patience(),
         DelayedAck::PATTERN * 2 + 1,
@@ -153,14 +153,14 @@ fn a_missed_reply_lengthens_the_pattern() {
 /// Two users who play ping-pong `rounds` times, `think` ns for each move, and then node 0
 /// sends `alone` more messages, one by one, to somebody who does not answer any more. The
 /// times that these took.
-fn ping_pong(rides: bool, rounds: u32, think: u64, alone: u32) -> (World, Vec<u64>) {
+fn ping_pong(delayed_acks: bool, rounds: u32, think: u64, alone: u32) -> (World, Vec<u64>) {
     let nodes = [0, 1].map(|_| {
         let mut node = node();
         let mut attr = *node.send.attr();
         attr.dest = Qpn(9);
         attr.timeout = Some(Nanos(10_000_000));
         node.send.set_attr(attr);
-        node.rides = rides.then(Rides::default);
+        node.delayed_acks = delayed_acks.then(DelayedAcks::default);
         for wr_id in 0..u64::from(rounds + alone) {
             post_recv(&mut node, wr_id, 64);
         }
@@ -217,9 +217,9 @@ fn ping_pong(rides: bool, rounds: u32, think: u64, alone: u32) -> (World, Vec<u6
 fn in_ping_pong_replies_carry_acknowledgements() {
     let (world, _) = ping_pong(true, 1_000, REPLY, 0);
     for node in &world.nodes {
-        let rides = node.rides.as_ref().expect("there are");
-        assert!(rides.taken >= 980, "{rides:?}");
-        assert!(rides.late <= 1, "{rides:?}");
+        let delayed_acks = node.delayed_acks.as_ref().expect("there are");
+        assert!(delayed_acks.taken >= 980, "{delayed_acks:?}");
+        assert!(delayed_acks.late <= 1, "{delayed_acks:?}");
     }
 }
 
@@ -227,8 +227,8 @@ fn in_ping_pong_replies_carry_acknowledgements() {
 fn a_slow_responder_delays_no_acknowledgement() {
     let (world, _) = ping_pong(true, 100, DelayedAck::BOUND.0 * 2, 0);
     for node in &world.nodes {
-        let rides = node.rides.as_ref().expect("there are");
-        assert_eq!((rides.taken, rides.late), (0, 0));
+        let delayed_acks = node.delayed_acks.as_ref().expect("there are");
+        assert_eq!((delayed_acks.taken, delayed_acks.late), (0, 0));
     }
 }
 
@@ -236,7 +236,11 @@ fn a_slow_responder_delays_no_acknowledgement() {
 fn when_replies_stop_one_acknowledgement_is_late() {
     let (_, plain) = ping_pong(false, 100, REPLY, 50);
     let (world, times) = ping_pong(true, 100, REPLY, 50);
-    let late = world.nodes[1].rides.as_ref().expect("there are").late;
+    let late = world.nodes[1]
+        .delayed_acks
+        .as_ref()
+        .expect("there are")
+        .late;
     assert_eq!(late, 1);
     assert_eq!((times.len(), plain.len()), (50, 50));
     assert!(times[0] >= DelayedAck::BOUND.0, "{times:?}");
@@ -248,7 +252,7 @@ fn when_replies_stop_one_acknowledgement_is_late() {
 fn a_change_of_state_sends_what_waits() {
     for state in [QpState::Err, QpState::Reset, QpState::Sqd] {
         let mut n = node();
-        n.rides = Some(Rides::always());
+        n.delayed_acks = Some(DelayedAcks::always());
         post_recv(&mut n, 0, 10);
         let datagram = request(&mut n);
         assert_eq!(n.receive(Nanos(0), &datagram), Some(Disposition::Done));
@@ -262,7 +266,7 @@ fn a_change_of_state_sends_what_waits() {
 #[test]
 fn duplicates_are_acknowledged_at_once() {
     let mut n = node();
-    n.rides = Some(Rides::always());
+    n.delayed_acks = Some(DelayedAcks::always());
     post_recv(&mut n, 0, 10);
     let datagram = request(&mut n);
     assert_eq!(n.receive(Nanos(0), &datagram), Some(Disposition::Done));
