@@ -185,7 +185,7 @@ fn run(
             timeout_ms,
         } => resolve_addr(&*Context::find(&file, id)?, from, to, timeout_ms),
         Command::ResolveRoute { id, timeout_ms } => {
-            Context::find(&file, id)?.with_cm(|cm| cm.resolve_route(timeout_ms))
+            Context::find(&file, id)?.ask(|cm| cm.resolve_route(timeout_ms))
         }
         Command::QueryRoute { response, id } => query_route(&file, response, id, room),
         Command::Query {
@@ -253,7 +253,7 @@ fn run(
         }
         Command::ResolveIbService { id, service } => {
             let service = edge::service(service);
-            Context::find(&file, id)?.with_cm(|cm| cm.resolve_service(service))
+            Context::find(&file, id)?.ask(|cm| cm.resolve_service(service))
         }
         Command::WriteEvent {
             id,
@@ -289,7 +289,7 @@ fn bind(context: &Context, address: Named<'_>) -> Result {
 #[inline(never)]
 fn resolve_addr(context: &Context, from: Named<'_>, to: Named<'_>, timeout_ms: u32) -> Result {
     let (from, to) = (from.whole(), to.whole());
-    context.with_cm(|cm| cm.resolve_addr(SocketAddress(from.0), SocketAddress(to.0), timeout_ms))
+    context.ask(|cm| cm.resolve_addr(SocketAddress(from.0), SocketAddress(to.0), timeout_ms))
 }
 
 #[inline(never)]

@@ -15,6 +15,7 @@ use crate::proto::joins::Joined;
 use crate::proto::life::Life;
 use crate::proto::life::Lost;
 use crate::proto::queue::Backlog;
+use crate::proto::queue::Unread;
 use core::mem;
 use core::ops::Deref;
 use core::ptr;
@@ -141,6 +142,8 @@ pub(crate) struct Queue {
     pub(crate) moving: Option<TaggedList<Event, OF_FILE>>,
     /// Connection requests that may still be queued.
     pub(crate) backlog: Backlog,
+    /// Events of the context that are not read.
+    pub(crate) unread: Unread,
     /// Number of events that the program has read.
     pub(crate) reported: u32,
     /// Number of events that the program has queued and not read.
@@ -235,6 +238,7 @@ impl Context {
                         events: TaggedList::new(),
                         moving: None,
                         backlog: Backlog::default(),
+                        unread: Unread::default(),
                         reported: 0,
                         written: 0,
                         joins: KVec::new(),
@@ -304,6 +308,22 @@ impl Context {
                 Life::Private | Life::Live | Life::Dead => ENOENT,
             }),
         }
+    }
+
+    /// Calls `f`, which asks the connection manager for something that an event answers, with the
+    /// identifier. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`with_cm`](Self::with_cm); `ENOMEM` if too many events are not read.
+    pub(crate) fn ask(&self, f: impl FnOnce(&mut CmId<Self>) -> Result) -> Result {
+        self.with_cm(|cm| {
+            // The event of a question that is just answered may be missing: one more is harmless.
+            if !self.queue.lock().unread.may_ask() {
+                return Err(ENOMEM);
+            }
+            f(cm)
+        })
     }
 
     /// The device is removed, and waits for its identifiers: has this one destroyed.

@@ -6,6 +6,34 @@
 /// refused.
 pub const WRITTEN: u32 = 4096;
 
+/// Number of unread events of a context from which on its program may not ask for further ones.
+pub const UNREAD: u32 = 16;
+
+/// Events of a context that its program has not read: those that tell of the context itself, not
+/// requests, events of joins, or events that the program has queued.
+///
+/// A program that asks for addresses, routes or services again and again without reading the answers
+/// would queue events without bound. No answer is dropped; the next question is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread(u32);
+
+impl Unread {
+    /// An event was queued.
+    pub fn queued(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    /// An event was read.
+    pub fn read(&mut self) {
+        self.0 = self.0.saturating_sub(1);
+    }
+
+    /// Returns whether the program may ask for something that an event answers.
+    pub fn may_ask(self) -> bool {
+        self.0 < UNREAD
+    }
+}
+
 /// Connection requests that a listener may still queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog(u32);

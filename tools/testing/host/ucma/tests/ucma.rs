@@ -9,6 +9,8 @@ use rdma_ucma_engines::proto::joins::{self, Joined};
 use rdma_ucma_engines::proto::life::{Life, Lost};
 use rdma_ucma_engines::proto::option::{self, Setting};
 use rdma_ucma_engines::proto::queue::Backlog;
+use rdma_ucma_engines::proto::queue::Unread;
+use rdma_ucma_engines::proto::queue::UNREAD;
 use rdma_ucma_engines::proto::Wrong;
 
 /// Sizes of the structures in `rdma_user_cm.h`, by number of the command; GET_OPTION has none.
@@ -685,6 +687,23 @@ fn backlogs() {
     backlog.give();
     assert!(backlog.take());
     assert!(!Backlog::default().take());
+}
+
+#[test]
+fn unread_answers_end_questions() {
+    let mut unread = Unread::default();
+    unread.read();
+    for _ in 0..UNREAD {
+        assert!(unread.may_ask());
+        unread.queued();
+    }
+    assert!(!unread.may_ask());
+    // What comes without a question is queued nevertheless.
+    unread.queued();
+    unread.read();
+    assert!(!unread.may_ask());
+    unread.read();
+    assert!(unread.may_ask());
 }
 
 #[test]
