@@ -29,7 +29,6 @@ use crate::proto::event;
 use crate::proto::event::Body;
 use crate::proto::life::Lost;
 use crate::proto::option::Setting;
-use crate::proto::queue::Backlog;
 use crate::proto::Wrong;
 use crate::query;
 use crate::query::Answer;
@@ -200,9 +199,10 @@ fn run(
         } => connect(&*Context::find(&file, id)?, from, extra),
         Command::Listen { id, backlog } => {
             let context = Context::find(&file, id)?;
-            let backlog = Backlog::of(backlog, crate::max_backlog());
-            context.queue.lock().backlog = backlog;
-            context.with_cm(|cm| cm.listen(backlog.get()))
+            let max = crate::max_backlog();
+            // Requests may come before the call returns.
+            let backlog = context.queue.lock().backlog.set(backlog, max);
+            context.with_cm(|cm| cm.listen(backlog))
         }
         Command::Accept {
             uid,

@@ -140,7 +140,7 @@ pub(crate) struct Queue {
     pub(crate) events: TaggedList<Event, OF_CONTEXT>,
     /// While the context moves to another file: its events, in place of that file's list.
     pub(crate) moving: Option<TaggedList<Event, OF_FILE>>,
-    /// Connection requests that may still be queued.
+    /// Connection requests that are not read.
     pub(crate) backlog: Backlog,
     /// Events of the context that are not read.
     pub(crate) unread: Unread,

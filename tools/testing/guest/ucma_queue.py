@@ -134,6 +134,54 @@ def unread():
         client.close()
 
 
+def max_backlog(number):
+    """The sysctl is in the first namespace."""
+    fd = os.open("/proc/1/ns/net", os.O_RDONLY)
+    assert not libc.setns(fd, 0)
+    os.close(fd)
+    with open("/proc/sys/net/rdma_ucm/max_backlog", "r+") as file:
+        old = int(file.read())
+        file.seek(0)
+        file.write(str(number))
+    in_namespace("n1")
+    return old
+
+
+def listens_again():
+    """LISTEN fails for who listens already, and makes no room for further requests."""
+    server, client = Ucm(), Ucm()
+    listener = server.create()
+    server.bind(listener, ONE, 7615)
+    server.listen(listener, 1)
+    again = struct.pack("=II", listener, 1)
+    ids = []
+    for n in range(3):
+        id = client.create()
+        client.resolve(id, ONE, 7615)
+        client.route(id)
+        client.connect(id)
+        ids.append(id)
+        poll = select.poll()
+        poll.register(server.fd, select.POLLIN)
+        assert poll.poll(3000)
+        # Time for a request to come that must find no room.
+        time.sleep(0.3)
+        assert server.call("LISTEN", again) == "EINVAL"
+    # Requests that were not answered are repeated. Reading makes no room for them now.
+    old = max_backlog(0)
+    try:
+        assert server.call("LISTEN", again) == "EINVAL"
+        got = [server.event(0)[0] for _ in range(2)]
+    finally:
+        max_backlog(old)
+    assert got == [4, None], got
+    assert server.destroy(listener) == 1
+    for id in ids:
+        client.destroy(id)
+    client.close()
+    server.close()
+
+
 def listener_moves():
     """A listener on a wildcard address moves to and fro under requests; each request is read once, at
     one of the files, and nothing is left behind. A listener that has become deaf stays so."""
@@ -224,7 +272,7 @@ def group_twice():
     ucm.close()
 
 
-for test in (bound, asked, not_copied, moved, unread, listener_moves, group_twice):
+for test in (bound, asked, not_copied, moved, unread, listens_again, listener_moves, group_twice):
     if sys.argv[1:] in ([], [test.__name__]):
         test()
         print(test.__name__, "ok")
