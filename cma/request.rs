@@ -89,11 +89,13 @@ impl Candidate {
     fn of(id: &Arc<Id>) -> Result<Self> {
         let (source, _) = id.addrs();
         let mut others = KVec::new();
-        for child in &id.children.lock().ids {
+        let children = id.children.lock();
+        for child in &*children {
             if let Some(placed) = place(child) {
                 others.push(placed, GFP_KERNEL)?;
             }
         }
+        drop(children);
         Ok(Self {
             source,
             afonly: id.look(|inner| inner.afonly),

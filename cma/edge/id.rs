@@ -10,8 +10,8 @@
 //! References: each `Id` is in an `Arc`. The consumer has one reference, from [`Id::give`] to
 //! [`Id::reclaim`]; the tables of ports and devices have others, until the ID is destroyed.
 //!
-//! Locks: `handler`, which consumers also take, then those of the tables, then `inner`. `qp` and
-//! `children` are taken under `handler` or alone.
+//! Locks: `handler`, which consumers also take, then those of the tables, then `inner`. `qp` is taken
+//! under `handler` or alone, `starts` alone, `children` under `starts` or alone.
 
 use super::event::Event;
 use super::transport::Transport;
@@ -124,10 +124,9 @@ pub(crate) enum Kind {
     Internal(Arc<Id>),
 }
 
-/// The internal IDs of a listener.
+/// Whether a listener may get internal IDs.
 #[derive(Default)]
-pub(crate) struct Children {
-    pub(crate) ids: KVec<Arc<Id>>,
+pub(crate) struct Starts {
     /// The listener is closed: no further ones.
     pub(crate) closed: bool,
 }
@@ -190,7 +189,10 @@ pub(crate) struct Id {
     #[pin]
     pub(crate) qp: Mutex<()>,
     #[pin]
-    pub(crate) children: Mutex<Children>,
+    pub(crate) starts: Mutex<Starts>,
+    /// The internal IDs of a listener. Requests look at them, so the lock is held briefly.
+    #[pin]
+    pub(crate) children: Mutex<KVec<Arc<Id>>>,
     /// Multicast groups, oldest first.
     #[pin]
     pub(crate) groups: Mutex<KVec<Arc<Membership>>>,
@@ -323,7 +325,8 @@ impl Id {
                 handler <- Mutex::new((), name, key),
                 inner <- rdma::new_spinlock_irq!(inner, "Id::inner"),
                 qp <- kernel::new_mutex!((), "Id::qp"),
-                children <- kernel::new_mutex!(Children::default(), "Id::children"),
+                starts <- kernel::new_mutex!(Starts::default(), "Id::starts"),
+                children <- kernel::new_mutex!(KVec::new(), "Id::children"),
                 groups <- kernel::new_mutex!(KVec::new(), "Id::groups"),
                 news <- kernel::new_mutex!(KVec::new(), "Id::news"),
                 work <- kernel::new_work!("Id::work"),

@@ -15,6 +15,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::Completion;
 use kernel::sync::Refcount;
+use kernel::sync::UniqueArc;
 
 /// A transport's structure of an ID.
 ///
@@ -32,7 +33,7 @@ pub(crate) unsafe trait Ends: Sized {
 
 /// # Invariants
 ///
-/// `raw` exists until the owner is gone.
+/// When there is an owner, `raw` exists until that is gone.
 #[pin_data]
 struct Shared<C: Ends> {
     raw: NonNull<C>,
@@ -97,44 +98,39 @@ impl<C: Ends> Drop for Owned<C> {
     }
 }
 
-impl<C: Ends> Owned<C> {
-    /// Takes an ID whose handler has this context.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; the ID is not taken then.
-    ///
-    /// # Safety
-    ///
-    /// The ID exists, is ours, and has no other owner.
-    pub(super) unsafe fn new(raw: NonNull<C>, context: Option<Arc<Id>>) -> Result<Self> {
-        let shared = Arc::pin_init(
-            pin_init!(Shared {
-                raw,
-                users: Refcount::new(1),
-                gone <- Completion::new(),
-                _context: context,
-            }),
-            GFP_KERNEL,
-        )?;
-        // INVARIANT: The only owner (contract of this function), and the first use.
-        Ok(Self(Some(Use(shared))))
-    }
+/// Memory for an owner. It is allocated before there is an ID: to destroy one for lack of memory would
+/// wait for its handler, which may wait for a lock that the caller holds.
+pub(super) struct Vacant<C: Ends>(Pin<UniqueArc<Shared<C>>>);
 
-    /// As [`new`](Self::new), but the ID is destroyed if there is no memory.
+impl<C: Ends> Vacant<C> {
+    /// Memory for the owner of an ID whose handler will have this context.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
+    pub(super) fn new(context: Option<Arc<Id>>) -> Result<Self> {
+        let shared = pin_init!(Shared {
+            raw: NonNull::dangling(),
+            users: Refcount::new(1),
+            gone <- Completion::new(),
+            _context: context,
+        });
+        Ok(Self(UniqueArc::pin_init(shared, GFP_KERNEL)?))
+    }
+
+    /// Takes an ID.
     ///
     /// # Safety
     ///
-    /// As for [`new`](Self::new).
-    pub(super) unsafe fn made(raw: NonNull<C>, context: Option<Arc<Id>>) -> Result<Self> {
-        // SAFETY: Contract of this function; without an owner, the ID is still ours.
-        unsafe { Self::new(raw, context).inspect_err(|_| C::destroy(raw)) }
+    /// The ID exists, is ours, and has no other owner. Its handler has the context of `new`.
+    pub(super) unsafe fn own(mut self, raw: NonNull<C>) -> Owned<C> {
+        *self.0.as_mut().project().raw = raw;
+        // INVARIANT: The only owner (contract of this function), and the first use.
+        Owned(Some(Use(self.0.into())))
     }
+}
 
+impl<C: Ends> Owned<C> {
     /// A use of the ID.
     pub(crate) fn used(&self) -> Result<Use<C>> {
         self.0.clone().ok_or(ENODEV)
