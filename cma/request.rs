@@ -237,7 +237,7 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
         return Err(econnaborted());
     }
     if !listen::is_open(listener) {
-        // No answer, so the peer repeats its request.
+        // A REQ gets no answer, so the peer repeats it. A request for datagrams is rejected by `ib_cm`.
         return Err(ENOMEM);
     }
     // The peer repeats its request, as there is no memory.
