@@ -56,16 +56,16 @@ fn try_listen(id: &Arc<Id>, backlog: c_int) -> Result {
 fn on_own_device(id: &Arc<Id>, backlog: c_int) -> Result {
     let (device, _) = id.device().ok_or(ENODEV)?;
     let caps = caps(device.view(), 1);
-    let transport = if caps.ib_cm() {
+    // The consumer may end the ID meanwhile, by its answer to the removal of the device.
+    if caps.ib_cm() {
         let (source, _) = id.addrs();
         let service_id = service::id(id.words().port_space(), &source);
-        Transport::Ib(IbId::listen(&device, service_id)?)
+        drop(id.keep(IbId::listen(&device, service_id)?, Transport::Ib)?);
     } else if caps.iw_cm() {
-        Transport::Iw(IwId::listen(&device, id, backlog)?)
+        drop(id.keep(IwId::listen(&device, id, backlog)?, Transport::Iw)?);
     } else {
         return Err(enosys());
-    };
-    id.set_transport(transport);
+    }
     Ok(())
 }
 
@@ -138,9 +138,11 @@ pub(crate) fn on_device(listener: &Arc<Id>, device: &Arc<CmaDevice>) -> Result {
         // The device is being removed.
         return if error == ENODEV { Ok(()) } else { Err(error) };
     }
-    child.track();
-    let listed = listener.children.lock().push(child.clone(), GFP_KERNEL);
-    let begun = listed.map_err(Error::from).and_then(|()| {
+    let listed = child.track().and_then(|()| {
+        let mut children = listener.children.lock();
+        Ok(children.push(child.clone(), GFP_KERNEL)?)
+    });
+    let begun = listed.and_then(|()| {
         listen(&child, backlog).inspect_err(|_| drop(take_child(listener, &child)))
     });
     drop(starts);

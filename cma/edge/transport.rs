@@ -190,9 +190,41 @@ impl Id {
     }
 
     /// Gives the ID one of a transport.
-    pub(crate) fn set_transport(&self, transport: Transport) {
-        let old = self.with(|inner| inner.transport.replace(transport));
+    ///
+    /// # Errors
+    ///
+    /// The transport's, if the ID is being destroyed: nobody would end it.
+    pub(crate) fn set_transport(&self, transport: Transport) -> Result<(), Transport> {
+        let old = self.with(|inner| {
+            if inner.life.takes_transport() {
+                Ok(inner.transport.replace(transport))
+            } else {
+                Err(transport)
+            }
+        })?;
         // There is none.
         drop(old);
+        Ok(())
+    }
+
+    /// Gives the ID one of a transport, made by `wrap`, and returns a use of that. May sleep; not in a
+    /// handler of the transport's ID.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: the ID is being destroyed. Then so is the transport's.
+    pub(crate) fn keep<C: Ends>(
+        &self,
+        owned: Owned<C>,
+        wrap: fn(Owned<C>) -> Transport,
+    ) -> Result<Use<C>> {
+        let used = owned.used()?;
+        if let Err(refused) = self.set_transport(wrap(owned)) {
+            // The owner's end waits for it.
+            drop(used);
+            drop(refused);
+            return Err(EINVAL);
+        }
+        Ok(used)
     }
 }
