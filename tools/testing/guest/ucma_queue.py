@@ -159,7 +159,8 @@ def listens_again():
         id = client.create()
         client.resolve(id, ONE, 7615)
         client.route(id)
-        client.connect(id)
+        # Two requests of one queue pair would be one that is stale.
+        client.connect(id, qpn=0x1000 + n)
         ids.append(id)
         poll = select.poll()
         poll.register(server.fd, select.POLLIN)
