@@ -209,8 +209,7 @@ impl WorkItem for Context {
     /// The device is removed: it waits until nobody uses it.
     fn run(this: Arc<Self>) {
         this.place.lock().life.close();
-        let mut cm = this.cm.lock();
-        drop(cm.take());
+        this.end_cm();
     }
 }
 
@@ -365,11 +364,18 @@ impl Context {
         reported
     }
 
-    fn end_one(self: &Arc<Self>, requests: &mut List<Event, OF_CONTEXT>) -> u32 {
+    /// Destroys the identifier, if it is there. Waits for its handlers, under the lock: whoever does the same
+    /// meanwhile waits, too.
+    fn end_cm(&self) {
         let mut cm = self.cm.lock();
-        // Waits for handlers; the close work waits for the lock.
-        drop(cm.take());
-        drop(cm);
+        if let Some(cm) = cm.take() {
+            // It does not fail for identifiers of programs. This is not a handler.
+            let _: Result = cm.end_and_wait();
+        }
+    }
+
+    fn end_one(self: &Arc<Self>, requests: &mut List<Event, OF_CONTEXT>) -> u32 {
+        self.end_cm();
         drop(workqueue::cancel(self));
         let file = self.file();
         let (mut events, joins, reported) = file.forget(self);
