@@ -33,11 +33,15 @@
 //! C header: `include/rdma/rdma_cm.h`. Only exported functions are called, so the connection
 //! manager may be the C one.
 
+mod address;
 mod context;
 mod event;
 mod kernel_user;
 mod locked;
 
+pub use self::address::SocketAddress;
+pub use self::address::ADDRESS;
+pub use self::address::IB;
 use self::context::Context;
 use self::context::Ended;
 pub use self::event::What;
@@ -45,7 +49,6 @@ pub use self::locked::Locked;
 
 use core::marker::PhantomData;
 use core::mem;
-use core::net::SocketAddr;
 use core::ptr;
 use core::ptr::NonNull;
 
@@ -68,58 +71,6 @@ use kernel::types::NotThreadSafe;
 /// Bytes of a record of a service.
 pub const SERVICE: usize = size_of::<bindings::sa_service_rec>();
 const _: () = assert!(SERVICE == size_of::<bindings::ib_user_service_rec>());
-
-/// Bytes of a socket address (`struct sockaddr_storage`).
-pub const ADDRESS: usize = 128;
-
-/// Bytes of the longest address (`struct sockaddr_ib`), as a [`Route`] has it.
-pub const IB: usize = 48;
-
-/// A socket address of any family.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-pub struct SocketAddress(pub [u8; ADDRESS]);
-
-impl SocketAddress {
-    /// Returns an address of IPv4 or IPv6. The scope of an IPv6 address is an interface number.
-    pub fn new(address: SocketAddr) -> Self {
-        let mut bytes = [0; ADDRESS];
-        let mut put = |at: usize, part: &[u8]| {
-            for (to, from) in bytes.iter_mut().skip(at).zip(part) {
-                *to = *from;
-            }
-        };
-        // `struct sockaddr_in` and `struct sockaddr_in6`.
-        put(2, &address.port().to_be_bytes());
-        match address {
-            SocketAddr::V4(v4) => {
-                // CAST: 2.
-                put(0, &(bindings::AF_INET as u16).to_ne_bytes());
-                put(4, &v4.ip().octets());
-            }
-            SocketAddr::V6(v6) => {
-                // CAST: 10.
-                put(0, &(bindings::AF_INET6 as u16).to_ne_bytes());
-                put(8, &v6.ip().octets());
-                put(24, &v6.scope_id().to_ne_bytes());
-            }
-        }
-        Self(bytes)
-    }
-
-    /// Returns an address that consists of these bytes, and zeros behind them.
-    pub fn of(address: &[u8; IB]) -> Self {
-        let mut bytes = [0; ADDRESS];
-        if let Some(first) = bytes.first_chunk_mut() {
-            *first = *address;
-        }
-        Self(bytes)
-    }
-
-    fn raw(&mut self) -> *mut bindings::sockaddr {
-        self.0.as_mut_ptr().cast()
-    }
-}
 
 /// Handlers of identifiers.
 pub trait CmUser: Sized + Send + Sync + 'static {
@@ -430,12 +381,8 @@ impl<U: CmUser> CmId<U> {
         let context = Context::new(user)?;
         // SAFETY: The context stays as long as the identifier (`CmId`); `handler` expects it.
         unsafe {
-            let raw = bindings::rdma_create_user_id(
-                Some(handler::<U>),
-                context.place(),
-                space,
-                qp_type,
-            );
+            let raw =
+                bindings::rdma_create_user_id(Some(handler::<U>), context.place(), space, qp_type);
             Self::made(raw, context)
         }
     }
