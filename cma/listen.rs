@@ -24,8 +24,8 @@ use crate::proto::service;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use rdma::kvec;
 use rdma::errno::enosys;
+use rdma::kvec;
 
 /// Listens; an ID that is not bound is bound to any IPv4 address before. May sleep.
 pub(crate) fn listen(id: &Arc<Id>, backlog: c_int) -> Result {
@@ -142,9 +142,8 @@ pub(crate) fn on_device(listener: &Arc<Id>, device: &Arc<CmaDevice>) -> Result {
         let mut children = listener.children.lock();
         Ok(children.push(child.clone(), GFP_KERNEL)?)
     });
-    let begun = listed.and_then(|()| {
-        listen(&child, backlog).inspect_err(|_| drop(take_child(listener, &child)))
-    });
+    let begun = listed
+        .and_then(|()| listen(&child, backlog).inspect_err(|_| drop(take_child(listener, &child))));
     drop(starts);
     if begun.is_err() {
         deliver::destroy(&child);
