@@ -4,7 +4,7 @@
 
 use crate::device;
 use crate::edge::event::Event;
-use crate::edge::guard::HandlerGuard;
+use crate::edge::id::HandlerGuard;
 use crate::edge::id::Id;
 use crate::edge::id::Kind;
 use crate::edge::trace;

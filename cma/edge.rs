@@ -8,7 +8,6 @@
 //! | `configfs` | settings of administrators |
 //! | `args` | arguments of exported functions |
 //! | `event` | events for consumers |
-//! | `guard` | the lock of callbacks, under which the consumer is called |
 //! | `core` | functions of `ib_core`: addresses, GIDs, restrack, network devices |
 //! | `link` | addresses of the link layer in an ID |
 //! | `qp` | queue pairs |
@@ -23,7 +22,6 @@ pub(crate) mod args;
 pub(crate) mod configfs;
 pub(crate) mod core;
 pub(crate) mod event;
-pub(crate) mod guard;
 pub(crate) mod ib;
 pub(crate) mod id;
 pub(crate) mod iw;

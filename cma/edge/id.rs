@@ -14,7 +14,7 @@
 //! under `handler` or alone, `starts` alone, `children` under `starts` or alone, `tracked` under
 //! `handler`, `starts` or alone.
 
-use super::core::Gid;
+use super::event::Event;
 use super::transport::Transport;
 use crate::device::Attached;
 use crate::mcast::Membership;
@@ -42,11 +42,11 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
+use kernel::sync::MutexGuard;
 use kernel::types::Opaque;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
-use rdma::client::DeviceRef;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
 use rdma::edge::Within;
@@ -87,7 +87,7 @@ rdma::c_struct! {
 /// The consumer's handler and context.
 #[derive(Clone, Copy)]
 pub(crate) struct Consumer {
-    pub(super) handler: bindings::rdma_cm_event_handler,
+    handler: bindings::rdma_cm_event_handler,
     context: *mut c_void,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct Inner {
     pub(crate) open: bool,
     pub(crate) device: Option<Attached>,
     /// The GID of the local address.
-    pub(crate) gid: Option<Gid>,
+    pub(crate) gid: Option<super::core::Gid>,
     pub(crate) transport: Option<Transport>,
     /// The port space and port that it owns.
     pub(crate) port: Option<crate::ports::Key>,
@@ -184,7 +184,7 @@ pub(crate) struct Id {
     #[pin]
     c: Opaque<private::rdma_id_private>,
     #[pin]
-    pub(super) handler: Mutex<()>,
+    handler: Mutex<()>,
     // Consumers call `rdma_notify` in any context.
     #[pin]
     inner: SpinLockIrq<Inner>,
@@ -246,6 +246,33 @@ impl WorkItem for Id {
 
     fn run(this: Arc<Id>) {
         crate::deliver::queued(&this);
+    }
+}
+
+/// The lock of callbacks of an ID, held.
+pub(crate) struct HandlerGuard<'a> {
+    id: &'a Id,
+    _held: MutexGuard<'a, ()>,
+}
+
+impl<'a> HandlerGuard<'a> {
+    /// The ID whose lock it is.
+    pub(crate) fn id(&self) -> &'a Id {
+        self.id
+    }
+
+    /// Calls the consumer's handler. Its answer is 0, or the ID is to be destroyed.
+    pub(crate) fn call(&self, event: &mut Event) -> c_int {
+        let id = self.id;
+        let Some(handler) = id.consumer().handler else {
+            return 0;
+        };
+        super::trace::event(id, event);
+        // SAFETY: The consumer's handler takes its ID and an event, with the lock of callbacks
+        // held (`rdma_cm.h`).
+        let answer = unsafe { handler(id.as_raw(), event.as_raw()) };
+        super::trace::done(id, event, answer);
+        answer
     }
 }
 
@@ -416,6 +443,30 @@ impl Id {
         look(&self.inner.lock())
     }
 
+    /// Takes the lock of callbacks. May sleep.
+    pub(crate) fn lock(&self) -> HandlerGuard<'_> {
+        HandlerGuard {
+            id: self,
+            _held: self.handler.lock(),
+        }
+    }
+
+    /// Takes the lock of callbacks for the consumer, who calls `rdma_unlock_handler`.
+    pub(crate) fn lock_for_consumer(&self) {
+        core::mem::forget(self.handler.lock());
+    }
+
+    /// The lock of callbacks, which the consumer holds: it calls from a callback, or from between
+    /// `rdma_lock_handler` and `rdma_unlock_handler`.
+    ///
+    /// # Safety
+    ///
+    /// The consumer holds it.
+    unsafe fn held(&self) -> MutexGuard<'_, ()> {
+        // SAFETY: The lock is held (contract of this function).
+        unsafe { MutexGuard::new(&self.handler, ()) }
+    }
+
     /// Queues the delivery of an event. Before it is delivered there is no other, because the state
     /// has only one query.
     pub(crate) fn queue(this: &Arc<Self>, cause: Cause, status: Status) {
@@ -467,16 +518,14 @@ impl Id {
         unsafe { (&raw mut (*self.c()).tos).write_volatile(tos) };
     }
 
-    /// Mirrors the device.
-    pub(crate) fn set_device(&self, device: Option<&DeviceRef>) {
-        let device = device.map_or(ptr::null_mut(), DeviceRef::raw);
+    /// Mirrors the device: its structure, or null.
+    pub(crate) fn set_device(&self, device: *mut bindings::ib_device) {
         // SAFETY: The field is part of the ID; consumers do not write it.
         unsafe { (&raw mut (*self.c()).id.device).write_volatile(device) };
     }
 
-    /// Mirrors the GID entry.
-    pub(crate) fn set_sgid(&self, gid: Option<&Gid>) {
-        let attr = gid.map_or(ptr::null(), Gid::as_raw);
+    /// Mirrors the GID entry; null for none.
+    pub(crate) fn set_sgid(&self, attr: *const bindings::ib_gid_attr) {
         // SAFETY: The field is part of the ID; only `rdma_cm` writes it.
         unsafe { (&raw mut (*self.c()).id.route.addr.dev_addr.sgid_attr).write_volatile(attr) };
     }
@@ -675,6 +724,34 @@ unsafe impl FromC for &Id {
 }
 // SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a> Within<'a> for &'a Id {}
+
+/// An ID in a call under the lock of callbacks, which the consumer holds.
+pub(crate) struct Locked<'a>(&'a Id);
+
+// SAFETY: `from_c`'s contract: as for an ID; the consumer holds its lock.
+unsafe impl FromC for Locked<'_> {
+    type C = *mut bindings::rdma_cm_id;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: Contract of this function.
+        Self(unsafe { <&Id>::from_c(c) })
+    }
+}
+// SAFETY: The reference has the lifetime `'a`.
+unsafe impl<'a> Within<'a> for Locked<'a> {}
+
+impl<'a> Locked<'a> {
+    /// The ID.
+    pub(crate) fn id(&self) -> &'a Id {
+        self.0
+    }
+
+    /// Releases the lock that the consumer holds.
+    pub(crate) fn unlock(self) {
+        // SAFETY: The consumer holds the lock (contract of `from_c`).
+        drop(unsafe { self.0.held() });
+    }
+}
 
 /// Creates IDs for consumers.
 pub(crate) struct Make;

@@ -12,7 +12,6 @@ use super::trace;
 use super::trace::Step;
 use super::transport::Used;
 use crate::proto::option::QpType;
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 use kernel::error::from_err_ptr;
@@ -51,38 +50,38 @@ impl Attrs {
 }
 
 /// Arguments of `rdma_init_qp_attr`.
-pub(crate) struct AttrAt<'a>(*mut bindings::ib_qp_attr, PhantomData<&'a ()>);
+pub(crate) struct AttrAt(*mut bindings::ib_qp_attr);
 /// The mask argument after an [`AttrAt`].
-pub(crate) struct MaskAt<'a>(*mut c_int, PhantomData<&'a ()>);
+pub(crate) struct MaskAt(*mut c_int);
 
 // SAFETY: `from_c`'s contract: attributes that only the callee uses, whose state is set.
-unsafe impl FromC for AttrAt<'_> {
+unsafe impl FromC for AttrAt {
     type C = *mut bindings::ib_qp_attr;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        Self(c, PhantomData)
+        Self(c)
     }
 }
 // SAFETY: Used during the call only.
-unsafe impl<'a> Within<'a> for AttrAt<'a> {}
+unsafe impl Within<'_> for AttrAt {}
 
 // SAFETY: `from_c`'s contract: a mask that only the callee uses.
-unsafe impl FromC for MaskAt<'_> {
+unsafe impl FromC for MaskAt {
     type C = *mut c_int;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        Self(c, PhantomData)
+        Self(c)
     }
 }
 // SAFETY: Used during the call only.
-unsafe impl<'a> Within<'a> for MaskAt<'a> {}
+unsafe impl Within<'_> for MaskAt {}
 
 /// Returns the attributes that a queue pair needs for the state in `attr`.
 ///
 /// # Errors
 ///
 /// `EINVAL`: there is no device; `ENOSYS`; those of the transport.
-pub(crate) fn init_attr(id: &Id, attr: AttrAt<'_>, mask: MaskAt<'_>) -> Result {
+pub(crate) fn init_attr(id: &Id, attr: AttrAt, mask: MaskAt) -> Result {
     // SAFETY: Attributes and mask belong to this call (contract of the arguments). Callers set the
     // state alone; no other attribute is read.
     let (attr, mask) = unsafe {
@@ -192,18 +191,18 @@ pub(crate) fn set_qkey(id: &Id, qkey: u32) -> Result {
 }
 
 /// The `struct ib_qp_init_attr` argument of `rdma_create_qp`.
-pub(crate) struct MakeAt<'a>(*mut bindings::ib_qp_init_attr, PhantomData<&'a ()>);
+pub(crate) struct MakeAt(*mut bindings::ib_qp_init_attr);
 
 // SAFETY: `from_c`'s contract: attributes that only the callee uses.
-unsafe impl FromC for MakeAt<'_> {
+unsafe impl FromC for MakeAt {
     type C = *mut bindings::ib_qp_init_attr;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        Self(c, PhantomData)
+        Self(c)
     }
 }
 // SAFETY: Used during the call only.
-unsafe impl<'a> Within<'a> for MakeAt<'a> {}
+unsafe impl Within<'_> for MakeAt {}
 
 /// Moves a queue pair.
 fn modify(qp: *mut bindings::ib_qp, attrs: &mut Attrs) -> Result {
@@ -253,7 +252,7 @@ fn begin(id: &Id, qp: *mut bindings::ib_qp) -> Result {
 /// # Errors
 ///
 /// `EINVAL`: the protection domain is of another device; those of the driver.
-pub(crate) fn create(id: &Id, pd: &Pd, make: MakeAt<'_>) -> Result {
+pub(crate) fn create(id: &Id, pd: &Pd, make: MakeAt) -> Result {
     let attr = make.0;
     let result = try_create(id, pd, make);
     let answer = result.map_or_else(|error| error.to_errno(), |()| 0);
@@ -261,7 +260,7 @@ pub(crate) fn create(id: &Id, pd: &Pd, make: MakeAt<'_>) -> Result {
     result
 }
 
-fn try_create(id: &Id, pd: &Pd, make: MakeAt<'_>) -> Result {
+fn try_create(id: &Id, pd: &Pd, make: MakeAt) -> Result {
     let (device, port) = id.device().ok_or(EINVAL)?;
     if !ptr::eq(device.raw(), pd.dev().raw()) {
         return Err(EINVAL);
