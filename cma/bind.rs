@@ -362,7 +362,7 @@ pub(crate) fn resolved(id: &Arc<Id>, source: Option<Address>, status: i32) {
     }
     let cause = Cause::Addr(ticket, status == 0);
     let status = Status::Reported(status);
-    match deliver::deliver(guard, cause, &mut Event::new(), status) {
+    match deliver::deliver(id, guard, cause, &mut Event::new(), status) {
         Delivered::Kept(guard) => drop(guard),
         Delivered::Ended(_, end) => end.finish(id),
     }

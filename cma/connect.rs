@@ -187,7 +187,7 @@ pub(crate) fn notify(id: &Id, event: u32) -> Result {
 /// Delivers an event of a transport. Returns what its handler returns.
 fn tell(id: &Arc<Id>, guard: HandlerGuard<'_>, told: Told, event: &mut Event) -> c_int {
     let cause = Cause::Connection(told.happened, told.kind);
-    match deliver::deliver(guard, cause, event, told.status) {
+    match deliver::deliver(id, guard, cause, event, told.status) {
         Delivered::Kept(guard) => {
             drop(guard);
             0

@@ -45,24 +45,24 @@ impl End {
 
 /// Begins to destroy an ID, of which its consumer is told nothing any more. `None`: it is being
 /// destroyed already.
-pub(crate) fn begin_end(guard: &HandlerGuard<'_>) -> Option<End> {
-    guard.id().with(|inner| inner.life.destroy()).map(End)
+pub(crate) fn begin_end(id: &Id, _held: &HandlerGuard<'_>) -> Option<End> {
+    id.with(|inner| inner.life.destroy()).map(End)
 }
 
-/// Delivers an event of the ID whose lock is held, if the state allows it.
+/// Delivers an event, if the state allows it.
 pub(crate) fn deliver<'a>(
+    id: &'a Id,
     guard: HandlerGuard<'a>,
     cause: Cause,
     event: &mut Event,
     status: Status,
 ) -> Delivered<'a> {
-    let id = guard.id();
     let delivery = match id.with(|inner| inner.life.begin(cause)) {
         Turn::Deliver(delivery) => delivery,
         Turn::Drop | Turn::Busy => return Delivered::Kept(guard),
     };
     event.set(delivery.kind, status.raw());
-    let answer = guard.call(event);
+    let answer = id.call(event, &guard);
     let said = if answer == 0 {
         Answer::Keep
     } else {
@@ -95,7 +95,7 @@ pub(crate) fn result(id: &Arc<Id>, cause: Cause, status: Status) {
 
 /// Delivers an event without data. May sleep; without locks. Returns whether the ID stays.
 fn tell(id: &Arc<Id>, cause: Cause, status: Status) -> bool {
-    match deliver(id.lock(), cause, &mut Event::new(), status) {
+    match deliver(id, id.lock(), cause, &mut Event::new(), status) {
         Delivered::Kept(guard) => {
             drop(guard);
             true
@@ -137,7 +137,7 @@ pub(crate) fn removal(id: &Arc<Id>) {
     };
     let mut event = Event::new();
     event.set(delivery.kind, 0);
-    let said = if guard.call(&mut event) == 0 {
+    let said = if id.call(&mut event, &guard) == 0 {
         Answer::Keep
     } else {
         Answer::Destroy
@@ -154,7 +154,7 @@ pub(crate) fn removal(id: &Arc<Id>) {
 /// Destroys an ID. May sleep; not from its callback.
 pub(crate) fn destroy(id: &Arc<Id>) {
     let guard = id.lock();
-    let end = begin_end(&guard);
+    let end = begin_end(id, &guard);
     drop(guard);
     if let Some(end) = end {
         end.finish(id);

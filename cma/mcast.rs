@@ -265,7 +265,7 @@ pub(crate) fn tell(id: &Arc<Id>) {
         if !*left {
             let record = local.group.record();
             let made = multicast_event(id, record, member.gid_type, &member.context);
-            deliver(&guard, member, made, Status::Ok);
+            deliver(id, &guard, member, made, Status::Ok);
         }
         drop(left);
         drop(guard);
@@ -294,11 +294,12 @@ pub(crate) fn joined(
         }
         Err(status) => (None, Status::Reported(status)),
     };
-    deliver(&guard, member, made, status);
+    deliver(id, &guard, member, made, status);
 }
 
 /// Tells the consumer of a group. `made`: the event, if the group was joined and can be reached.
 fn deliver(
+    id: &Id,
     guard: &HandlerGuard<'_>,
     member: &Membership,
     made: Option<DatagramEvent>,
@@ -311,12 +312,11 @@ fn deliver(
             Event::for_group(&member.context).into(),
         ),
     };
-    let id = guard.id();
     // The consumer must not ask for destruction here (`rdma_cm.h`); it is ignored.
     let delivery = id.with(|inner| inner.life.begin(Cause::Around(kind)));
     if let Turn::Deliver(delivery) = delivery {
         event.event().set(kind, status.raw());
-        let _ignored = guard.call(event.event());
+        let _ignored = id.call(event.event(), guard);
         let After::Keep = id.with(|inner| inner.life.over(delivery, Answer::Keep)) else {
             return pr_warn!("an event of a group ended an ID\n");
         };

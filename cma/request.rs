@@ -255,7 +255,7 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
     let offset = header::offset(own.family());
     let mut event = request.event(offset);
     let _consumer_knows_it = Id::give(id.clone());
-    let delivered = deliver::deliver(guard, Cause::Request, &mut event, Status::Ok);
+    let delivered = deliver::deliver(&id, guard, Cause::Request, &mut event, Status::Ok);
     let (answer, end) = match delivered {
         Delivered::Kept(guard) => {
             let connecting = id.look(|inner| inner.life.state()) == State::Connect;
@@ -289,7 +289,7 @@ fn set_adopted(id: &Id, transport: Transport) -> Result {
 
 /// Ends an ID of which no consumer knows.
 fn fail(id: &Arc<Id>, guard: HandlerGuard<'_>, listening: HandlerGuard<'_>) {
-    let end = deliver::begin_end(&guard);
+    let end = deliver::begin_end(id, &guard);
     drop(guard);
     drop(listening);
     if let Some(end) = end {
@@ -372,7 +372,7 @@ fn try_iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> Result<c_int> {
     }
     let mut event: Event = incoming.for_consumer(true);
     let _consumer_knows_it = Id::give(id.clone());
-    let delivered = deliver::deliver(guard, Cause::Request, &mut event, Status::Ok);
+    let delivered = deliver::deliver(&id, guard, Cause::Request, &mut event, Status::Ok);
     let (answer, end) = match delivered {
         Delivered::Kept(guard) => {
             drop(guard);

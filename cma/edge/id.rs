@@ -249,32 +249,8 @@ impl WorkItem for Id {
     }
 }
 
-/// The lock of callbacks of an ID, held.
-pub(crate) struct HandlerGuard<'a> {
-    id: &'a Id,
-    _held: MutexGuard<'a, ()>,
-}
-
-impl<'a> HandlerGuard<'a> {
-    /// The ID whose lock it is.
-    pub(crate) fn id(&self) -> &'a Id {
-        self.id
-    }
-
-    /// Calls the consumer's handler. Its answer is 0, or the ID is to be destroyed.
-    pub(crate) fn call(&self, event: &mut Event) -> c_int {
-        let id = self.id;
-        let Some(handler) = id.consumer().handler else {
-            return 0;
-        };
-        super::trace::event(id, event);
-        // SAFETY: The consumer's handler takes its ID and an event, with the lock of callbacks
-        // held (`rdma_cm.h`).
-        let answer = unsafe { handler(id.as_raw(), event.as_raw()) };
-        super::trace::done(id, event, answer);
-        answer
-    }
-}
+/// The lock of callbacks, held.
+pub(crate) type HandlerGuard<'a> = MutexGuard<'a, ()>;
 
 impl Id {
     /// Creates an ID. May sleep.
@@ -445,10 +421,7 @@ impl Id {
 
     /// Takes the lock of callbacks. May sleep.
     pub(crate) fn lock(&self) -> HandlerGuard<'_> {
-        HandlerGuard {
-            id: self,
-            _held: self.handler.lock(),
-        }
+        self.handler.lock()
     }
 
     /// Takes the lock of callbacks for the consumer, who calls `rdma_unlock_handler`.
@@ -462,7 +435,7 @@ impl Id {
     /// # Safety
     ///
     /// The consumer holds it.
-    unsafe fn held(&self) -> MutexGuard<'_, ()> {
+    unsafe fn held(&self) -> HandlerGuard<'_> {
         // SAFETY: The lock is held (contract of this function).
         unsafe { MutexGuard::new(&self.handler, ()) }
     }
@@ -670,6 +643,19 @@ impl Id {
                 context: (&raw const (*self.c()).id.context).read_volatile(),
             }
         }
+    }
+
+    /// Calls the consumer's handler. Its answer is 0, or the ID is to be destroyed.
+    pub(crate) fn call(&self, event: &mut Event, _held: &HandlerGuard<'_>) -> c_int {
+        let Some(handler) = self.consumer().handler else {
+            return 0;
+        };
+        super::trace::event(self, event);
+        // SAFETY: The consumer's handler takes its ID and an event, with the lock of callbacks
+        // held (`rdma_cm.h`).
+        let answer = unsafe { handler(self.as_raw(), event.as_raw()) };
+        super::trace::done(self, event, answer);
+        answer
     }
 
     /// Copies the name of the owner from a listener.
