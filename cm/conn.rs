@@ -543,7 +543,7 @@ impl Conn {
                     trace::sends(message.body.kind(), &self.id);
                     self.send_once(way, &message, Count::Message);
                 }
-                To::Sender => {
+                to @ (To::Sender | To::Stranger) => {
                     if let Some((port, received)) = from {
                         match message.body.kind() {
                             Kind::Rtu => trace::id(OfId::SendDupRep, &self.id),
@@ -551,8 +551,12 @@ impl Conn {
                             _ => {}
                         }
                         // The peer's address is known, so it need not be resolved.
+                        let way = match to {
+                            To::Sender => state.way.as_ref(),
+                            To::Stranger | To::Route(_) => None,
+                        };
                         let count = Count::of(send.is_repeat);
-                        match &state.way {
+                        match way {
                             Some(way) => self.send_once(way, &message, count),
                             None => way::answer(port, received, &message, count),
                         }

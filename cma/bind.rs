@@ -91,7 +91,8 @@ fn try_bind(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result
         return Err(EINVAL);
     }
     if !addr.is_any() {
-        id.track();
+        // If it is being destroyed since then, that also releases the port and the device.
+        id.track()?;
     }
     Ok(())
 }
@@ -299,7 +300,7 @@ fn bind_ib(id: &Arc<Id>, to: &Ib) -> Result {
             };
             let source = Address::Ib(Ib { addr, ..source });
             device::attach(id, device, port, None)?;
-            id.track();
+            id.track()?;
             id.set_source(source);
             return id.translate(&source);
         }
@@ -333,7 +334,7 @@ fn bind_loopback(id: &Arc<Id>) -> Result {
     link.set_pkey(pkey);
     id.set_link(&link);
     device::attach(id, device, port, None)?;
-    id.track();
+    id.track()?;
     id.set_source(source.loopback());
     Ok(())
 }
@@ -351,9 +352,8 @@ pub(crate) fn resolved(id: &Arc<Id>, source: Option<Address>, status: i32) {
             id.set_source(source);
         }
         if !id.has_device() {
-            match acquire(id) {
-                Ok(()) => id.track(),
-                Err(error) => status = error.to_errno(),
+            if let Err(error) = acquire(id).and_then(|()| id.track()) {
+                status = error.to_errno();
             }
         }
     }

@@ -64,9 +64,7 @@ fn try_connect(id: &Arc<Id>, conn: &Conn<'_>) -> Result {
     if caps.ib_cm() {
         connect_ib(id, &device, conn)
     } else if caps.iw_cm() {
-        let owned = IwId::connection(&device, id)?;
-        let iw = owned.used()?;
-        id.set_transport(Transport::Iw(owned));
+        let iw = id.keep(IwId::connection(&device, id)?, Transport::Iw)?;
         qp::to_rtr(id, Some(conn.responder_resources()))?;
         iw.connect(id, conn)
     } else {
@@ -82,9 +80,7 @@ fn connect_ib(id: &Arc<Id>, device: &DeviceRef, conn: &Conn<'_>) -> Result {
     let buffer = buffer.get_mut(..len.into()).ok_or(EINVAL)?;
     header::write(buffer, &source, &destination, data.bytes());
     let datagrams = id.qp_type() == QpType::Ud;
-    let owned = IbId::create(device, id, datagrams)?;
-    let ib = owned.used()?;
-    id.set_transport(Transport::Ib(owned));
+    let ib = id.keep(IbId::create(device, id, datagrams)?, Transport::Ib)?;
     let service_id = service::id(id.words().port_space(), &destination);
     if datagrams {
         return ib.send_sidr_req(id, service_id, buffer);

@@ -3,7 +3,9 @@
 //! Listeners. One with an address listens on its device; one without has an internal ID for each
 //! device, present and future.
 //!
-//! Locks: `Id::children` is held while an internal ID begins to listen, so that a device has one.
+//! Locks: `Id::starts` is held while an internal ID begins to listen, so that a device has one. That may
+//! take seconds, if a port mapper does not answer, and nothing that a handler does waits for it:
+//! requests take `Id::children` only, in which the ID is before it listens.
 
 use crate::deliver;
 use crate::device;
@@ -23,6 +25,7 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::errno::enosys;
+use rdma::kvec;
 
 /// Listens; an ID that is not bound is bound to any IPv4 address before. May sleep.
 pub(crate) fn listen(id: &Arc<Id>, backlog: c_int) -> Result {
@@ -53,22 +56,22 @@ fn try_listen(id: &Arc<Id>, backlog: c_int) -> Result {
 fn on_own_device(id: &Arc<Id>, backlog: c_int) -> Result {
     let (device, _) = id.device().ok_or(ENODEV)?;
     let caps = caps(device.view(), 1);
-    let transport = if caps.ib_cm() {
+    // The consumer may end the ID meanwhile, by its answer to the removal of the device.
+    if caps.ib_cm() {
         let (source, _) = id.addrs();
         let service_id = service::id(id.words().port_space(), &source);
-        Transport::Ib(IbId::listen(&device, service_id)?)
+        drop(id.keep(IbId::listen(&device, service_id)?, Transport::Ib)?);
     } else if caps.iw_cm() {
-        Transport::Iw(IwId::listen(&device, id, backlog)?)
+        drop(id.keep(IwId::listen(&device, id, backlog)?, Transport::Iw)?);
     } else {
         return Err(enosys());
-    };
-    id.set_transport(transport);
+    }
     Ok(())
 }
 
 /// Listens on all devices.
 fn everywhere(id: &Arc<Id>) -> Result {
-    id.children.lock().closed = false;
+    id.starts.lock().closed = false;
     let devices = device::add_anywhere(id)?;
     for device in &devices {
         if let Err(error) = on_device(id, device) {
@@ -103,16 +106,15 @@ pub(crate) fn on_device(listener: &Arc<Id>, device: &Arc<CmaDevice>) -> Result {
     if no_ib || !options.node.allows(view.node_type()) {
         return Ok(());
     }
-    let mut children = listener.children.lock();
-    let present = children.ids.iter().any(|child| {
+    let starts = listener.starts.lock();
+    let present = listener.children.lock().iter().any(|child| {
         child
             .attached()
             .is_some_and(|attached| Arc::ptr_eq(&attached.device, device))
     });
-    if children.closed || present {
+    if starts.closed || present {
         return Ok(());
     }
-    children.ids.reserve(1, GFP_KERNEL)?;
     let child = Id::new(
         listener.net_ref(),
         Consumer::NONE,
@@ -131,21 +133,27 @@ pub(crate) fn on_device(listener: &Arc<Id>, device: &Arc<CmaDevice>) -> Result {
         child.mirror_tos(tos);
     }
     if let Err(error) = device::attach(&child, device, 0, None) {
-        drop(children);
+        drop(starts);
         deliver::destroy(&child);
         // The device is being removed.
         return if error == ENODEV { Ok(()) } else { Err(error) };
     }
-    child.track();
-    let begun = listen(&child, backlog);
-    match begun {
-        Ok(()) => Ok(children.ids.push(child, GFP_KERNEL)?),
-        Err(error) => {
-            drop(children);
-            deliver::destroy(&child);
-            Err(error)
-        }
+    let listed = child.track().and_then(|()| {
+        let mut children = listener.children.lock();
+        Ok(children.push(child.clone(), GFP_KERNEL)?)
+    });
+    let begun = listed
+        .and_then(|()| listen(&child, backlog).inspect_err(|_| drop(take_child(listener, &child))));
+    drop(starts);
+    if begun.is_err() {
+        deliver::destroy(&child);
     }
+    begun
+}
+
+/// Takes an internal ID of a listener out of the list.
+fn take_child(listener: &Id, child: &Arc<Id>) -> Option<Arc<Id>> {
+    kvec::take(&mut listener.children.lock(), |one| Arc::ptr_eq(one, child))
 }
 
 /// Ends a listener without address: destroys its internal IDs. May sleep.
@@ -153,9 +161,9 @@ pub(crate) fn close(listener: &Id) {
     device::remove_anywhere(listener);
     listener.with(|inner| inner.open = false);
     let children = {
-        let mut children = listener.children.lock();
-        children.closed = true;
-        core::mem::take(&mut children.ids)
+        let mut starts = listener.starts.lock();
+        starts.closed = true;
+        core::mem::take(&mut *listener.children.lock())
     };
     for child in &children {
         deliver::destroy(child);
@@ -165,9 +173,9 @@ pub(crate) fn close(listener: &Id) {
 /// Destroys an internal ID, whose device is being removed, if nobody else does. May sleep.
 pub(crate) fn remove_child(listener: &Id, child: &Arc<Id>) {
     let found = {
-        let mut children = listener.children.lock();
-        let at = children.ids.iter().position(|one| Arc::ptr_eq(one, child));
-        at.and_then(|at| children.ids.remove(at).ok())
+        // It may be about to listen.
+        let _starts = listener.starts.lock();
+        take_child(listener, child)
     };
     if let Some(child) = found {
         deliver::destroy(&child);

@@ -89,11 +89,13 @@ impl Candidate {
     fn of(id: &Arc<Id>) -> Result<Self> {
         let (source, _) = id.addrs();
         let mut others = KVec::new();
-        for child in &id.children.lock().ids {
+        let children = id.children.lock();
+        for child in &*children {
             if let Some(placed) = place(child) {
                 others.push(placed, GFP_KERNEL)?;
             }
         }
+        drop(children);
         Ok(Self {
             source,
             afonly: id.look(|inner| inner.afonly),
@@ -235,22 +237,19 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
         return Err(econnaborted());
     }
     if !listen::is_open(listener) {
-        // No answer, so the peer repeats its request.
+        // A REQ gets no answer, so the peer repeats it. A request for datagrams is rejected by `ib_cm`.
         return Err(ENOMEM);
     }
     // The peer repeats its request, as there is no memory.
     let id = new_ib(request, &found).map_err(|_| ENOMEM)?;
     let guard = id.lock();
     let ready = acquire_ib(request, &found, &id).and_then(|()| {
-        id.track();
-        request.adopt(&id)
+        id.track()?;
+        set_adopted(&id, Transport::Ib(request.adopt(&id)?))
     });
-    match ready {
-        Ok(ib) => id.set_transport(Transport::Ib(ib)),
-        Err(error) => {
-            fail(&id, guard, listening);
-            return Err(error);
-        }
+    if let Err(error) = ready {
+        fail(&id, guard, listening);
+        return Err(error);
     }
     let (own, _) = listener.addrs();
     let offset = header::offset(own.family());
@@ -274,6 +273,18 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
     drop(listening);
     end.finish(&id);
     Ok(answer)
+}
+
+/// Gives the ID for a request that of the transport.
+///
+/// # Errors
+///
+/// `EINVAL`: it is being destroyed. The transport's ID is given up, so the handler must fail.
+fn set_adopted(id: &Id, transport: Transport) -> Result {
+    id.set_transport(transport).map_err(|refused| {
+        refused.give_up();
+        EINVAL
+    })
 }
 
 /// Ends an ID of which no consumer knows.
@@ -352,15 +363,12 @@ fn try_iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> Result<c_int> {
     let id = new_id(listener, space, bindings::ib_qp_type_IB_QPT_RC).map_err(|_| ENOMEM)?;
     let guard = id.lock();
     let ready = acquire_iw(listener, incoming, &id).and_then(|()| {
-        id.track();
-        incoming.adopt(&id)
+        id.track()?;
+        set_adopted(&id, Transport::Iw(incoming.adopt(&id)?))
     });
-    match ready {
-        Ok(iw) => id.set_transport(Transport::Iw(iw)),
-        Err(error) => {
-            fail(&id, guard, listening);
-            return Err(error);
-        }
+    if let Err(error) = ready {
+        fail(&id, guard, listening);
+        return Err(error);
     }
     let mut event: Event = incoming.for_consumer(true);
     let _consumer_knows_it = Id::give(id.clone());

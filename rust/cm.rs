@@ -7,7 +7,7 @@
 //!   CmId::create(user) --bind, resolve, listen, connect--> calls of the user's handlers:
 //!        |                                                   CmUser::event(CmEvent)
 //!        |                                                   CmUser::request(Request) -> Answered
-//!        +- drop: destroys it, after its handlers             take(user) -> a new CmId
+//!        +- drop, end_and_wait: destroys it                   take(user) -> a new CmId
 //! ```
 //!
 //! | type | what |
@@ -20,8 +20,8 @@
 //! Handlers of an identifier run one at a time, under its handler lock, and may sleep. Those of a listener
 //! on a wildcard address are an exception: it listens by a hidden identifier for each device, and its
 //! handlers run under the locks of these, so that several run at a time, and [`CmId::lock`] does not
-//! keep them from running. A handler must not drop its own identifier, which would wait for the
-//! handler; it returns it by [`After::Destroy`]. For a request, the answer is whether somebody took
+//! keep them from running. An identifier may be dropped anywhere, also in its own handler: a work item
+//! destroys it. [`CmId::end_and_wait`] waits for its handlers. For a request, the answer is whether somebody took
 //! the new identifier ([`Answered`]).
 //!
 //! `kernel_user` has what only kernel consumers need: identifiers of a network namespace, queue pairs,
@@ -33,19 +33,22 @@
 //! C header: `include/rdma/rdma_cm.h`. Only exported functions are called, so the connection
 //! manager may be the C one.
 
+mod address;
+mod context;
 mod event;
 mod kernel_user;
-mod later;
 mod locked;
 
+pub use self::address::SocketAddress;
+pub use self::address::ADDRESS;
+pub use self::address::IB;
+use self::context::Context;
+use self::context::Ended;
 pub use self::event::What;
-use self::later::End;
-use self::later::EndLater;
 pub use self::locked::Locked;
 
 use core::marker::PhantomData;
 use core::mem;
-use core::net::SocketAddr;
 use core::ptr;
 use core::ptr::NonNull;
 
@@ -68,58 +71,6 @@ use kernel::types::NotThreadSafe;
 /// Bytes of a record of a service.
 pub const SERVICE: usize = size_of::<bindings::sa_service_rec>();
 const _: () = assert!(SERVICE == size_of::<bindings::ib_user_service_rec>());
-
-/// Bytes of a socket address (`struct sockaddr_storage`).
-pub const ADDRESS: usize = 128;
-
-/// Bytes of the longest address (`struct sockaddr_ib`), as a [`Route`] has it.
-pub const IB: usize = 48;
-
-/// A socket address of any family.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-pub struct SocketAddress(pub [u8; ADDRESS]);
-
-impl SocketAddress {
-    /// Returns an address of IPv4 or IPv6. The scope of an IPv6 address is an interface number.
-    pub fn new(address: SocketAddr) -> Self {
-        let mut bytes = [0; ADDRESS];
-        let mut put = |at: usize, part: &[u8]| {
-            for (to, from) in bytes.iter_mut().skip(at).zip(part) {
-                *to = *from;
-            }
-        };
-        // `struct sockaddr_in` and `struct sockaddr_in6`.
-        put(2, &address.port().to_be_bytes());
-        match address {
-            SocketAddr::V4(v4) => {
-                // CAST: 2.
-                put(0, &(bindings::AF_INET as u16).to_ne_bytes());
-                put(4, &v4.ip().octets());
-            }
-            SocketAddr::V6(v6) => {
-                // CAST: 10.
-                put(0, &(bindings::AF_INET6 as u16).to_ne_bytes());
-                put(8, &v6.ip().octets());
-                put(24, &v6.scope_id().to_ne_bytes());
-            }
-        }
-        Self(bytes)
-    }
-
-    /// Returns an address that consists of these bytes, and zeros behind them.
-    pub fn of(address: &[u8; IB]) -> Self {
-        let mut bytes = [0; ADDRESS];
-        if let Some(first) = bytes.first_chunk_mut() {
-            *first = *address;
-        }
-        Self(bytes)
-    }
-
-    fn raw(&mut self) -> *mut bindings::sockaddr {
-        self.0.as_mut_ptr().cast()
-    }
-}
 
 /// Handlers of identifiers.
 pub trait CmUser: Sized + Send + Sync + 'static {
@@ -145,7 +96,7 @@ pub trait CmUser: Sized + Send + Sync + 'static {
 pub enum After<U: CmUser> {
     /// It stays.
     Keep,
-    /// It is dropped by a work item, and so is its queue pair, which must not wait for the end of a
+    /// It is dropped. A work item destroys it and its queue pair, which must not wait for the end of a
     /// connection in a handler. Meanwhile further events may come.
     Destroy(CmId<U>),
 }
@@ -272,22 +223,25 @@ pub enum Refusal {
 }
 
 impl<'a, U: CmUser> Request<'a, U> {
-    /// Takes the identifier. Its events go to `user`. Store it: its drop waits for this
-    /// handler. Whoever may have to give it up again uses `accept`, or refuses before.
+    /// Takes the identifier. Its events go to `user`. Whoever may have to give it up again uses
+    /// `accept`, or refuses before: if it is dropped, the peer is told only when this handler has
+    /// returned.
     ///
     /// # Errors
     ///
     /// The answer that rejects, without memory. None, if identifiers of `U` stay after each event.
     pub fn take(self, user: Arc<U>) -> Result<(CmId<U>, Answered<'a>), Answered<'a>> {
-        let Ok(end) = EndLater::for_id() else {
+        let Ok(context) = Context::new(user) else {
             return Err(self.refuse(Refusal::Reject));
         };
+        // Until `handler` is over.
+        context.begin();
         // SAFETY: The identifier exists during the handler, whose request this is.
         let id = unsafe { Id::view(self.id.as_ptr()) };
-        id.set_context(Arc::as_ptr(&user).cast_mut().cast());
+        id.set_context(context.place());
         // SAFETY: The handler returns 0 (`Answered`), so the identifier is ours, with the handler of
         // the listener, and the context that was just set. It is new.
-        let taken = unsafe { CmId::own(self.id, user, end) };
+        let taken = unsafe { CmId::own(self.id, context) };
         Ok((taken, Answered(0, PhantomData)))
     }
 
@@ -315,22 +269,35 @@ impl<'a, U: CmUser> Request<'a, U> {
     }
 }
 
-/// An identifier. Drop destroys it, and waits for its handlers: not for use in one of them, or under
-/// a lock that they take. Drop may sleep.
+/// An identifier. Drop has it destroyed by a work item, and does not wait: it may be dropped in its
+/// handlers and under locks that they take. They may still run afterwards. [`end_and_wait`](Self::end_and_wait)
+/// waits for them. Drop may sleep.
 ///
 /// # Invariants
 ///
-/// `handle` was made with [`handler`] of `U` as its handler, and the address of `_user` as its context.
-/// Its queue pair is null or that of `qp`.
+/// `raw` exists as long as `handle`, which owns it. It was made with [`handler`] of `U` as its handler,
+/// and has the place of `context` as its context. Its queue pair is null or that of `qp`.
 pub struct CmId<U: CmUser> {
-    // Dropped first: the connection manager uses what follows.
-    handle: Handle,
+    raw: NonNull<bindings::rdma_cm_id>,
+    /// None when the identifier has ended. Ends before what follows, which the connection manager
+    /// uses.
+    handle: Option<Handle>,
     qp: Option<Arc<dyn Send + Sync>>,
-    /// For [`After::Destroy`], if its user may return that.
-    end: End<U>,
-    _user: Arc<U>,
+    context: Context<U>,
     /// The handler is the module's code.
     _resident: Resident,
+}
+
+impl<U: CmUser> Drop for CmId<U> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            self.context.end_later(Ended {
+                handle,
+                qp: self.qp.take(),
+                resident: U::resident(),
+            });
+        }
+    }
 }
 
 /// An identifier, destroyed on drop.
@@ -340,18 +307,15 @@ pub struct CmId<U: CmUser> {
 /// This owns it.
 struct Handle(NonNull<bindings::rdma_cm_id>);
 
-impl Handle {
-    const fn raw(&self) -> *mut bindings::rdma_cm_id {
-        self.0.as_ptr()
-    }
-}
-
 impl Drop for Handle {
     fn drop(&mut self) {
         // SAFETY: The identifier is owned by this (type invariant).
-        unsafe { bindings::rdma_destroy_id(self.raw()) };
+        unsafe { bindings::rdma_destroy_id(self.0.as_ptr()) };
     }
 }
+
+// SAFETY: Identifiers may be used from any thread.
+unsafe impl Send for Handle {}
 
 // SAFETY: Identifiers may be used from any thread; the user is `Send` and `Sync`.
 unsafe impl<U: CmUser> Send for CmId<U> {}
@@ -414,16 +378,12 @@ impl<U: CmUser> CmId<U> {
     where
         U: CmUser<After = ()>,
     {
-        let end = EndLater::for_id()?;
-        // SAFETY: The context stays as long as the identifier (`_user`); `handler` expects it.
+        let context = Context::new(user)?;
+        // SAFETY: The context stays as long as the identifier (`CmId`); `handler` expects it.
         unsafe {
-            let raw = bindings::rdma_create_user_id(
-                Some(handler::<U>),
-                Arc::as_ptr(&user).cast_mut().cast(),
-                space,
-                qp_type,
-            );
-            Self::made(raw, user, end)
+            let raw =
+                bindings::rdma_create_user_id(Some(handler::<U>), context.place(), space, qp_type);
+            Self::made(raw, context)
         }
     }
 
@@ -436,54 +396,54 @@ impl<U: CmUser> CmId<U> {
     /// # Safety
     ///
     /// As for [`own`](Self::own), unless `raw` is an error.
-    unsafe fn made(raw: *mut bindings::rdma_cm_id, user: Arc<U>, end: End<U>) -> Result<Self> {
+    unsafe fn made(raw: *mut bindings::rdma_cm_id, context: Context<U>) -> Result<Self> {
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
         // SAFETY: Contract of this function.
-        Ok(unsafe { Self::own(raw, user, end) })
+        Ok(unsafe { Self::own(raw, context) })
     }
 
     /// Takes over an identifier.
     ///
     /// # Safety
     ///
-    /// Nobody else owns it. It has [`handler`] of `U` as its handler, the address of `user` as its
+    /// Nobody else owns it. It has [`handler`] of `U` as its handler, the place of `context` as its
     /// context, and no queue pair.
-    unsafe fn own(raw: NonNull<bindings::rdma_cm_id>, user: Arc<U>, end: End<U>) -> Self {
+    unsafe fn own(raw: NonNull<bindings::rdma_cm_id>, context: Context<U>) -> Self {
         // INVARIANT: Contract of this function.
         Self {
-            handle: Handle(raw),
+            raw,
+            handle: Some(Handle(raw)),
             qp: None,
-            end,
-            _user: user,
+            context,
             _resident: U::resident(),
         }
     }
 
-    /// Drops it, but for what keeps the module. Not in its handler. May sleep.
-    fn end(self) -> Resident {
-        let Self {
-            handle,
-            qp,
-            end,
-            _user,
-            _resident,
-        } = self;
-        drop(handle);
-        drop((qp, end, _user));
-        _resident
+    /// Destroys it, waits for its handlers, and drops its queue pair. Hold no lock that handlers of
+    /// either take. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EDEADLK` in a handler of its own: then it is dropped. Identifiers of
+    /// [`create_for_program`](Self::create_for_program) do not know that, and wait for ever; so may a
+    /// listener on a wildcard address.
+    pub fn end_and_wait(mut self) -> Result {
+        self.context.may_wait()?;
+        drop(self.handle.take());
+        drop(self.qp.take());
+        Ok(())
     }
 
     /// Gives up the identifier, which the connection manager destroys when its handler, which is
     /// running, has returned. Returns its queue pair.
-    fn give_up(self) -> Option<Arc<dyn Send + Sync>> {
+    fn give_up(mut self) -> Option<Arc<dyn Send + Sync>> {
         // The module is kept by the listener, whose handler this is.
-        let Self { handle, qp, .. } = self;
-        mem::forget(handle);
-        qp
+        mem::forget(self.handle.take());
+        self.qp.take()
     }
 
     fn raw(&self) -> *mut bindings::rdma_cm_id {
-        self.handle.raw()
+        self.raw.as_ptr()
     }
 
     fn view(&self) -> &Id {
@@ -504,15 +464,21 @@ impl<U: CmUser> CmId<U> {
         }
     }
 
-    /// Waits until none of its handlers runs, and keeps them from running.
-    pub fn lock(&self) -> Locked<'_, U> {
+    /// Waits until none of its handlers runs, and keeps them from running. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EDEADLK` in a handler of its own, which an identifier of
+    /// [`create_for_program`](Self::create_for_program) does not know.
+    pub fn lock(&self) -> Result<Locked<'_, U>> {
+        self.context.may_wait()?;
         // SAFETY: The identifier exists (type invariant).
         unsafe { bindings::rdma_lock_handler(self.raw()) };
         // INVARIANT: Just locked.
-        Locked {
+        Ok(Locked {
             id: self,
             _not_send: NotThreadSafe,
-        }
+        })
     }
 
     /// Binds it to an address. May sleep.
@@ -594,8 +560,9 @@ impl<U: CmUser> CmId<U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` without a device; those of `rdma_connect_ece`.
+    /// `EDEADLK` as for [`lock`](Self::lock); `EINVAL` without a device; those of `rdma_connect_ece`.
     pub fn connect(&mut self, param: &ConnParam<'_>, extra: Ece) -> Result {
+        self.context.may_wait()?;
         let (raw, mut param, mut extra) = (self.with_device()?, param.to_c()?, ece(extra));
         // SAFETY: The identifier exists (type invariant); the private data are borrowed.
         to_result(unsafe { bindings::rdma_connect_ece(raw, &mut param, &mut extra) })
@@ -781,9 +748,12 @@ unsafe extern "C" fn handler<U: CmUser>(
     };
     // SAFETY: Both exist during the call (contract of this function).
     let (id, event) = unsafe { (Id::view(raw), Event::view(event)) };
-    // SAFETY: The context is the address of the user in an `Arc`, which the owner of the identifier,
-    // or of the listener, keeps until its handlers have returned (invariant of `CmId`).
-    let user = unsafe { ArcBorrow::from_raw(id.context().cast_const().cast::<U>()) };
+    // SAFETY: The context is that of the owner of the identifier, or of the listener, which keeps it until
+    // its handlers have returned (invariant of `CmId`).
+    let (user, shared) = unsafe { context::of::<U>(id.context()) };
+    if let Some(shared) = shared {
+        shared.begin();
+    }
     let told = CmEvent { id, event };
     if told.kind() == bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST {
         let request = Request {
@@ -791,10 +761,22 @@ unsafe extern "C" fn handler<U: CmUser>(
             _user: PhantomData,
             _of_call: PhantomData,
         };
-        return U::request(user, request, &told).0;
+        let Answered(answer, _) = U::request(user, request, &told);
+        if answer == 0 {
+            // SAFETY: Someone has taken the identifier (`Answered`), and so has set its context. It is
+            // destroyed, if at all, when this handler has returned, and its context is kept until then.
+            if let (_, Some(taken)) = unsafe { context::of::<U>(id.context()) } {
+                taken.over();
+            }
+        }
+        if let Some(shared) = shared {
+            shared.over();
+        }
+        return answer;
     }
-    if let Some(id) = U::event(user, &told).destroyed() {
-        later::drop_later(id);
+    drop(U::event(user, &told).destroyed());
+    if let Some(shared) = shared {
+        shared.over();
     }
     0
 }

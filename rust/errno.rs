@@ -24,6 +24,7 @@ errors!(
     ecanceled: ECANCELED,
     econnaborted: ECONNABORTED,
     econnrefused: ECONNREFUSED,
+    edeadlk: EDEADLK,
     ehostunreach: EHOSTUNREACH,
     eisconn: EISCONN,
     enetreset: ENETRESET,

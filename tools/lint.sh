@@ -41,7 +41,7 @@ found=$(
     # Work on a system queue outlasts the module, unless its object keeps it (rdma::workqueue). Softirqs are
     # waited for at unload.
     for f in "${rust[@]}"; do
-        case $f in rust/workqueue.rs | rust/cm/later.rs) continue ;; esac
+        case $f in rust/workqueue.rs | rust/cm/context.rs) continue ;; esac
         grep -nE '(workqueue::|^ *)system(_[a-z]+)*(\(\)|;|,)' "$f" | grep -vE 'system_bh|enqueue_system' | sed "s|^|$f:|; s|\$| (work may outlast the module: workqueue::enqueue_system)|"
     done
     # A SAFETY comment names the invariant or guarantee.

@@ -29,7 +29,6 @@ use crate::proto::event;
 use crate::proto::event::Body;
 use crate::proto::life::Lost;
 use crate::proto::option::Setting;
-use crate::proto::queue::Backlog;
 use crate::proto::Wrong;
 use crate::query;
 use crate::query::Answer;
@@ -185,7 +184,7 @@ fn run(
             timeout_ms,
         } => resolve_addr(&*Context::find(&file, id)?, from, to, timeout_ms),
         Command::ResolveRoute { id, timeout_ms } => {
-            Context::find(&file, id)?.with_cm(|cm| cm.resolve_route(timeout_ms))
+            Context::find(&file, id)?.ask(|cm| cm.resolve_route(timeout_ms))
         }
         Command::QueryRoute { response, id } => query_route(&file, response, id, room),
         Command::Query {
@@ -200,9 +199,10 @@ fn run(
         } => connect(&*Context::find(&file, id)?, from, extra),
         Command::Listen { id, backlog } => {
             let context = Context::find(&file, id)?;
-            let backlog = Backlog::of(backlog, crate::max_backlog());
-            context.queue.lock().backlog = backlog;
-            context.with_cm(|cm| cm.listen(backlog.get()))
+            let max = crate::max_backlog();
+            // Requests may come before the call returns.
+            let backlog = context.queue.lock().backlog.set(backlog, max);
+            context.with_cm(|cm| cm.listen(backlog))
         }
         Command::Accept {
             uid,
@@ -253,7 +253,7 @@ fn run(
         }
         Command::ResolveIbService { id, service } => {
             let service = edge::service(service);
-            Context::find(&file, id)?.with_cm(|cm| cm.resolve_service(service))
+            Context::find(&file, id)?.ask(|cm| cm.resolve_service(service))
         }
         Command::WriteEvent {
             id,
@@ -289,13 +289,13 @@ fn bind(context: &Context, address: Named<'_>) -> Result {
 #[inline(never)]
 fn resolve_addr(context: &Context, from: Named<'_>, to: Named<'_>, timeout_ms: u32) -> Result {
     let (from, to) = (from.whole(), to.whole());
-    context.with_cm(|cm| cm.resolve_addr(SocketAddress(from.0), SocketAddress(to.0), timeout_ms))
+    context.ask(|cm| cm.resolve_addr(SocketAddress(from.0), SocketAddress(to.0), timeout_ms))
 }
 
 #[inline(never)]
 fn connect(context: &Context, from: &Param<'_>, extra: command::Ece) -> Result {
     context.with_cm(|cm| {
-        let family = cm.lock().source_family();
+        let family = cm.lock()?.source_family();
         cm.connect(&param(from, family), ece(extra))
     })
 }
@@ -322,7 +322,11 @@ fn create(file: ArcBorrow<'_, File>, uid: u64, response: u64, space: u16, qp: Qp
     let cm = CmId::create_for_program(context.clone(), space.into(), qp_type)?;
     // The program may have another thread use the number as soon as it is copied, but it finds
     // nothing before it is published.
-    put(response, &id.to_ne_bytes())?;
+    if let Err(error) = put(response, &id.to_ne_bytes()) {
+        // Not by a work item, for which there may be no memory.
+        let _: Result = cm.end_and_wait();
+        return Err(error);
+    }
     *context.cm.lock() = Some(cm);
     context.place.lock().life.publish();
     file.add(own, || {
@@ -334,7 +338,7 @@ fn create(file: ArcBorrow<'_, File>, uid: u64, response: u64, space: u16, qp: Qp
 #[inline(never)]
 fn accept(context: &Context, uid: u64, from: Option<&Param<'_>>, extra: command::Ece) -> Result {
     context.with_cm(|cm| {
-        let locked = cm.lock();
+        let locked = cm.lock()?;
         let family = locked.source_family();
         let param = from.map(|from| param(from, family));
         locked.accept(param.as_ref(), ece(extra))?;
@@ -375,7 +379,7 @@ fn set(context: &Arc<Context>, setting: Setting) -> Result {
         Setting::AckTimeout(timeout) => cm.set_ack_timeout(timeout),
         Setting::Path(record) => {
             cm.set_path(record)?;
-            let cm = cm.lock();
+            let cm = cm.lock()?;
             let uid = context.uid.load(Relaxed);
             let event = event::Event {
                 uid,
@@ -398,7 +402,7 @@ fn set(context: &Arc<Context>, setting: Setting) -> Result {
 #[inline(never)]
 fn write_event(context: &Arc<Context>, kind: u32, status: u32, arg: u64) -> Result {
     context.with_cm(|cm| {
-        let cm = cm.lock();
+        let cm = cm.lock()?;
         let uid = context.uid.load(Relaxed);
         if uid == 0 {
             return Err(EINVAL);
@@ -424,7 +428,7 @@ fn write_event(context: &Arc<Context>, kind: u32, status: u32, arg: u64) -> Resu
 fn migrate(to: &Arc<File>, from: &File, id: u32) -> Result<u32> {
     let context = Context::find(from, id)?;
     context.with_cm(|cm| {
-        let cm = cm.lock();
+        let cm = cm.lock()?;
         if core::ptr::eq(&**to, from) {
             // It stays, and so do its events.
             context.check(from).map_err(|_| ENOENT)?;

@@ -15,6 +15,7 @@ use crate::proto::joins::Joined;
 use crate::proto::life::Life;
 use crate::proto::life::Lost;
 use crate::proto::queue::Backlog;
+use crate::proto::queue::Unread;
 use core::mem;
 use core::ops::Deref;
 use core::ptr;
@@ -139,8 +140,10 @@ pub(crate) struct Queue {
     pub(crate) events: TaggedList<Event, OF_CONTEXT>,
     /// While the context moves to another file: its events, in place of that file's list.
     pub(crate) moving: Option<TaggedList<Event, OF_FILE>>,
-    /// Connection requests that may still be queued.
+    /// Connection requests that are not read.
     pub(crate) backlog: Backlog,
+    /// Events of the context that are not read.
+    pub(crate) unread: Unread,
     /// Number of events that the program has read.
     pub(crate) reported: u32,
     /// Number of events that the program has queued and not read.
@@ -206,8 +209,7 @@ impl WorkItem for Context {
     /// The device is removed: it waits until nobody uses it.
     fn run(this: Arc<Self>) {
         this.place.lock().life.close();
-        let mut cm = this.cm.lock();
-        drop(cm.take());
+        this.end_cm();
     }
 }
 
@@ -235,6 +237,7 @@ impl Context {
                         events: TaggedList::new(),
                         moving: None,
                         backlog: Backlog::default(),
+                        unread: Unread::default(),
                         reported: 0,
                         written: 0,
                         joins: KVec::new(),
@@ -306,6 +309,22 @@ impl Context {
         }
     }
 
+    /// Calls `f`, which asks the connection manager for something that an event answers, with the
+    /// identifier. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`with_cm`](Self::with_cm); `ENOMEM` if too many events are not read.
+    pub(crate) fn ask(&self, f: impl FnOnce(&mut CmId<Self>) -> Result) -> Result {
+        self.with_cm(|cm| {
+            // The event of a question that is just answered may be missing: one more is harmless.
+            if !self.queue.lock().unread.may_ask() {
+                return Err(ENOMEM);
+            }
+            f(cm)
+        })
+    }
+
     /// The device is removed, and waits for its identifiers: has this one destroyed.
     pub(crate) fn close_later(self: Arc<Self>) {
         if self.place.lock().life == Life::Live {
@@ -345,11 +364,18 @@ impl Context {
         reported
     }
 
-    fn end_one(self: &Arc<Self>, requests: &mut List<Event, OF_CONTEXT>) -> u32 {
+    /// Destroys the identifier, if it is there. Waits for its handlers, under the lock: whoever does the same
+    /// meanwhile waits, too.
+    fn end_cm(&self) {
         let mut cm = self.cm.lock();
-        // Waits for handlers; the close work waits for the lock.
-        drop(cm.take());
-        drop(cm);
+        if let Some(cm) = cm.take() {
+            // It does not fail for identifiers of programs. This is not a handler.
+            let _: Result = cm.end_and_wait();
+        }
+    }
+
+    fn end_one(self: &Arc<Self>, requests: &mut List<Event, OF_CONTEXT>) -> u32 {
+        self.end_cm();
         drop(workqueue::cancel(self));
         let file = self.file();
         let (mut events, joins, reported) = file.forget(self);

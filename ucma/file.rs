@@ -75,6 +75,9 @@ impl Inner {
 
     /// Queues an event of a context of the file.
     fn insert(&mut self, queue: &mut Queue, event: Loose) {
+        if let Kind::Plain = event.kind {
+            queue.unread.queued();
+        }
         self.list(&mut queue.moving).push_back(event.of_file);
         queue.events.push_back(event.of_context);
     }
@@ -87,8 +90,9 @@ impl Inner {
         let of_context = queue.events.remove(&of_file)?;
         queue.reported = queue.reported.wrapping_add(1);
         match &of_file.kind {
+            Kind::Plain => queue.unread.read(),
             // The place of a request is free once the program has read it.
-            Kind::Plain | Kind::Request(_) => {}
+            Kind::Request(_) => {}
             Kind::Join(id) => {
                 if let Some(join) = join(&mut queue, *id) {
                     join.reported = join.reported.wrapping_add(1);
@@ -116,7 +120,8 @@ impl Inner {
         let mut queue = context.queue.lock();
         queue.reported = queue.reported.wrapping_sub(1);
         match &event.kind {
-            Kind::Plain | Kind::Request(_) => {}
+            Kind::Plain => queue.unread.queued(),
+            Kind::Request(_) => {}
             Kind::Join(id) => match join(&mut queue, *id) {
                 Some(join) => join.reported = join.reported.wrapping_sub(1),
                 // The program has left the group.

@@ -91,7 +91,7 @@ const DEFAULT_PKEY: u16 = 0xffff;
 /// Answers QUERY_ROUTE.
 pub(crate) fn route(context: &Context, len: usize, to_program: &mut Answer) -> Result {
     context.with_cm(|cm| {
-        let cm = cm.lock();
+        let cm = cm.lock()?;
         let route = cm.route();
         let mut count = 0;
         let mut paths = [[0; PATH]; 2];
@@ -220,7 +220,7 @@ fn services(
 /// `ENOSYS` if there is no such option; `ENOSPC`; `ENODATA` without records of services; `ENOMEM`.
 pub(crate) fn query(context: &Context, option: u32, room: u16, answer: &mut Answer) -> Result {
     context.with_cm(|cm| {
-        let cm = cm.lock();
+        let cm = cm.lock()?;
         match option {
             0 => addresses(&cm, room, answer),
             1 => paths(&cm, room, answer),

@@ -332,8 +332,11 @@ pub struct Posting<'a, R> {
 pub enum To<R> {
     /// By this route.
     Route(R),
-    /// To the sender of the message that this step is about.
+    /// To the sender of the message that this step is about, who is the peer.
     Sender,
+    /// To the sender of the message that this step is about, which names another connection than this:
+    /// never along a route of this connection.
+    Stranger,
 }
 
 /// A message that a step sends: once, by [`Agent::Main`].

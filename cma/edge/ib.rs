@@ -17,6 +17,7 @@ use super::trace::Step;
 use super::transport::Ends;
 use super::transport::Owned;
 use super::transport::Use;
+use super::transport::Vacant;
 use crate::proto::addr::Address;
 use crate::proto::addr::Family;
 use crate::proto::addr::Ib;
@@ -89,12 +90,13 @@ impl IbId {
     /// `ENOMEM`.
     pub(crate) fn create(device: &DeviceRef, id: &Arc<Id>, datagrams: bool) -> Result<OwnedIb> {
         let handler = if datagrams { on_sidr } else { on_event };
+        let vacant = Vacant::new(Some(id.clone()))?;
         // SAFETY: The device exists. The new ID is ours, and its owner has a reference to the context.
         unsafe {
             let raw =
                 bindings::ib_create_cm_id(device.raw(), Some(handler), super::id::context(id));
             let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-            OwnedIb::made(raw, Some(id.clone()))
+            Ok(vacant.own(raw))
         }
     }
 
@@ -104,12 +106,13 @@ impl IbId {
     ///
     /// `EBUSY`: another user of `ib_cm` listens; `ENOMEM`.
     pub(crate) fn listen(device: &DeviceRef, service_id: u64) -> Result<OwnedIb> {
+        let vacant = Vacant::new(None)?;
         // SAFETY: The device exists. The share of the listener's ID that is returned is ours.
         unsafe {
             let raw =
                 bindings::ib_cm_insert_listen(device.raw(), Some(on_request), service_id.to_be());
             let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-            OwnedIb::made(raw, None)
+            Ok(vacant.own(raw))
         }
     }
 
@@ -633,14 +636,14 @@ impl<'a> Request<'a> {
     /// `ENOMEM`.
     pub(crate) fn adopt(&self, id: &Arc<Id>) -> Result<OwnedIb> {
         let raw = NonNull::new(self.raw).ok_or(EINVAL)?;
+        let vacant = Vacant::new(Some(id.clone()))?;
         // SAFETY: The ID exists, and calls its handler only after this one has returned. `ib_cm`
         // leaves it to us if that returns 0; else it is given up. The owner has a reference to the
         // context.
         unsafe {
-            let this = OwnedIb::new(raw, Some(id.clone()))?;
             (*self.raw).context = super::id::context(id);
             (*self.raw).cm_handler = Some(on_event);
-            Ok(this)
+            Ok(vacant.own(raw))
         }
     }
 }

@@ -10,8 +10,9 @@
 //! References: each `Id` is in an `Arc`. The consumer has one reference, from [`Id::give`] to
 //! [`Id::reclaim`]; the tables of ports and devices have others, until the ID is destroyed.
 //!
-//! Locks: `handler`, which consumers also take, then those of the tables, then `inner`. `qp` and
-//! `children` are taken under `handler` or alone.
+//! Locks: `handler`, which consumers also take, then those of the tables, then `inner`. `qp` is taken
+//! under `handler` or alone, `starts` alone, `children` under `starts` or alone, `tracked` under
+//! `handler`, `starts` or alone.
 
 use super::transport::Transport;
 use crate::device::Attached;
@@ -25,6 +26,7 @@ use crate::proto::option::Options;
 use crate::proto::option::QpType;
 use crate::proto::state::Cause;
 use crate::proto::state::Life;
+use crate::proto::state::Tracked;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::ffi::c_int;
@@ -127,10 +129,9 @@ pub(crate) enum Kind {
     Internal(Arc<Id>),
 }
 
-/// The internal IDs of a listener.
+/// Whether a listener may get internal IDs.
 #[derive(Default)]
-pub(crate) struct Children {
-    pub(crate) ids: KVec<Arc<Id>>,
+pub(crate) struct Starts {
     /// The listener is closed: no further ones.
     pub(crate) closed: bool,
 }
@@ -192,8 +193,14 @@ pub(crate) struct Id {
     inner: SpinLockIrq<Inner>,
     #[pin]
     pub(crate) qp: Mutex<()>,
+    /// Held while the list for users changes.
     #[pin]
-    pub(crate) children: Mutex<Children>,
+    tracked: Mutex<Tracked>,
+    #[pin]
+    pub(crate) starts: Mutex<Starts>,
+    /// The internal IDs of a listener. Requests look at them, so the lock is held briefly.
+    #[pin]
+    pub(crate) children: Mutex<KVec<Arc<Id>>>,
     /// Multicast groups, oldest first.
     #[pin]
     pub(crate) groups: Mutex<KVec<Arc<Membership>>>,
@@ -323,7 +330,9 @@ impl Id {
                 handler <- Mutex::new((), name, key),
                 inner <- rdma::new_spinlock_irq!(inner, "Id::inner"),
                 qp <- kernel::new_mutex!((), "Id::qp"),
-                children <- kernel::new_mutex!(Children::default(), "Id::children"),
+                tracked <- kernel::new_mutex!(Tracked::No, "Id::tracked"),
+                starts <- kernel::new_mutex!(Starts::default(), "Id::starts"),
+                children <- kernel::new_mutex!(KVec::new(), "Id::children"),
                 groups <- kernel::new_mutex!(KVec::new(), "Id::groups"),
                 news <- kernel::new_mutex!(KVec::new(), "Id::news"),
                 work <- kernel::new_work!("Id::work"),
@@ -626,16 +635,26 @@ impl Id {
         };
     }
 
-    /// Lists the ID for users.
-    pub(crate) fn track(&self) {
-        // SAFETY: The entry is initialised (type invariant), and the ID has a device, as its callers
-        // have set it.
-        unsafe { private::rdma_restrack_add(&raw mut (*self.c()).res) };
+    /// Lists the ID for users, if it is attached to a device. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: it is being destroyed.
+    pub(crate) fn track(&self) -> Result {
+        let mut tracked = self.tracked.lock();
+        if tracked.begin().map_err(super::errno)? {
+            // SAFETY: The entry is initialised (type invariant), and is not listed. Before the ID is
+            // freed it is destroyed, which takes it out of the list (`untrack`).
+            unsafe { private::rdma_restrack_add(&raw mut (*self.c()).res) };
+        }
+        Ok(())
     }
 
-    /// Ends [`track`](Self::track); waits for users who look at the ID. Once for each ID, also if
-    /// it was not listed.
+    /// Ends [`track`](Self::track), also if the ID was not listed, and refuses it from now on. Waits
+    /// for users who look at the ID. Before the ID is detached from its device.
     pub(crate) fn untrack(&self) {
+        let mut tracked = self.tracked.lock();
+        tracked.end();
         // SAFETY: The entry is initialised (type invariant).
         unsafe { private::rdma_restrack_del(&raw mut (*self.c()).res) };
     }

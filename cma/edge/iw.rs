@@ -16,6 +16,7 @@ use super::id::Id;
 use super::transport::Ends;
 use super::transport::Owned;
 use super::transport::Use;
+use super::transport::Vacant;
 use crate::proto::addr::Address;
 use crate::proto::event::IwEvent;
 use core::ptr;
@@ -50,6 +51,7 @@ impl IwId {
     ) -> Result<OwnedIw> {
         let (source, destination) = id.addrs();
         let (tos, afonly) = id.with(|inner| (inner.options.tos, inner.afonly));
+        let vacant = Vacant::new(Some(id.clone()))?;
         // SAFETY: The device exists. The ID is new and ours, so nobody else accesses its fields; its
         // owner has a reference to the context.
         unsafe {
@@ -59,7 +61,6 @@ impl IwId {
                 super::id::context(id),
             ))?;
             let raw = NonNull::new(raw).ok_or(ENOMEM)?;
-            let this = OwnedIw::made(raw, Some(id.clone()))?;
             let c = raw.as_ptr();
             (*c).tos = tos.unwrap_or(0);
             (*c).set_tos_set(tos.is_some());
@@ -70,7 +71,7 @@ impl IwId {
             (&raw mut (*c).remote_addr)
                 .cast::<[u8; 128]>()
                 .write(destination.to_bytes());
-            Ok(this)
+            Ok(vacant.own(raw))
         }
     }
 
@@ -189,14 +190,14 @@ impl Incoming<'_> {
     /// `ENOMEM`.
     pub(crate) fn adopt(&self, id: &Arc<Id>) -> Result<OwnedIw> {
         let raw = NonNull::new(self.id).ok_or(EINVAL)?;
+        let vacant = Vacant::new(Some(id.clone()))?;
         // SAFETY: The ID exists, and calls its handler only after this one has returned. `iw_cm`
         // leaves it to us if that returns 0; else it is given up. The owner has a reference to the
         // context.
         unsafe {
-            let this = OwnedIw::new(raw, Some(id.clone()))?;
             (*self.id).context = super::id::context(id);
             (*self.id).cm_handler = Some(on_event);
-            Ok(this)
+            Ok(vacant.own(raw))
         }
     }
 }

@@ -15,6 +15,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::Completion;
 use kernel::sync::Refcount;
+use kernel::sync::UniqueArc;
 
 /// A transport's structure of an ID.
 ///
@@ -32,7 +33,7 @@ pub(crate) unsafe trait Ends: Sized {
 
 /// # Invariants
 ///
-/// `raw` exists until the owner is gone.
+/// When there is an owner, `raw` exists until that is gone.
 #[pin_data]
 struct Shared<C: Ends> {
     raw: NonNull<C>,
@@ -97,44 +98,39 @@ impl<C: Ends> Drop for Owned<C> {
     }
 }
 
-impl<C: Ends> Owned<C> {
-    /// Takes an ID whose handler has this context.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; the ID is not taken then.
-    ///
-    /// # Safety
-    ///
-    /// The ID exists, is ours, and has no other owner.
-    pub(super) unsafe fn new(raw: NonNull<C>, context: Option<Arc<Id>>) -> Result<Self> {
-        let shared = Arc::pin_init(
-            pin_init!(Shared {
-                raw,
-                users: Refcount::new(1),
-                gone <- Completion::new(),
-                _context: context,
-            }),
-            GFP_KERNEL,
-        )?;
-        // INVARIANT: The only owner (contract of this function), and the first use.
-        Ok(Self(Some(Use(shared))))
-    }
+/// Memory for an owner. It is allocated before there is an ID: to destroy one for lack of memory would
+/// wait for its handler, which may wait for a lock that the caller holds.
+pub(super) struct Vacant<C: Ends>(Pin<UniqueArc<Shared<C>>>);
 
-    /// As [`new`](Self::new), but the ID is destroyed if there is no memory.
+impl<C: Ends> Vacant<C> {
+    /// Memory for the owner of an ID whose handler will have this context.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
+    pub(super) fn new(context: Option<Arc<Id>>) -> Result<Self> {
+        let shared = pin_init!(Shared {
+            raw: NonNull::dangling(),
+            users: Refcount::new(1),
+            gone <- Completion::new(),
+            _context: context,
+        });
+        Ok(Self(UniqueArc::pin_init(shared, GFP_KERNEL)?))
+    }
+
+    /// Takes an ID.
     ///
     /// # Safety
     ///
-    /// As for [`new`](Self::new).
-    pub(super) unsafe fn made(raw: NonNull<C>, context: Option<Arc<Id>>) -> Result<Self> {
-        // SAFETY: Contract of this function; without an owner, the ID is still ours.
-        unsafe { Self::new(raw, context).inspect_err(|_| C::destroy(raw)) }
+    /// The ID exists, is ours, and has no other owner. Its handler has the context of `new`.
+    pub(super) unsafe fn own(mut self, raw: NonNull<C>) -> Owned<C> {
+        *self.0.as_mut().project().raw = raw;
+        // INVARIANT: The only owner (contract of this function), and the first use.
+        Owned(Some(Use(self.0.into())))
     }
+}
 
+impl<C: Ends> Owned<C> {
     /// A use of the ID.
     pub(crate) fn used(&self) -> Result<Use<C>> {
         self.0.clone().ok_or(ENODEV)
@@ -194,9 +190,41 @@ impl Id {
     }
 
     /// Gives the ID one of a transport.
-    pub(crate) fn set_transport(&self, transport: Transport) {
-        let old = self.with(|inner| inner.transport.replace(transport));
+    ///
+    /// # Errors
+    ///
+    /// The transport's, if the ID is being destroyed: nobody would end it.
+    pub(crate) fn set_transport(&self, transport: Transport) -> Result<(), Transport> {
+        let old = self.with(|inner| {
+            if inner.life.takes_transport() {
+                Ok(inner.transport.replace(transport))
+            } else {
+                Err(transport)
+            }
+        })?;
         // There is none.
         drop(old);
+        Ok(())
+    }
+
+    /// Gives the ID one of a transport, made by `wrap`, and returns a use of that. May sleep; not in a
+    /// handler of the transport's ID.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: the ID is being destroyed. Then so is the transport's.
+    pub(crate) fn keep<C: Ends>(
+        &self,
+        owned: Owned<C>,
+        wrap: fn(Owned<C>) -> Transport,
+    ) -> Result<Use<C>> {
+        let used = owned.used()?;
+        if let Err(refused) = self.set_transport(wrap(owned)) {
+            // The owner's end waits for it.
+            drop(used);
+            drop(refused);
+            return Err(EINVAL);
+        }
+        Ok(used)
     }
 }

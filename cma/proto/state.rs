@@ -181,6 +181,42 @@ pub enum Answer {
     Destroy,
 }
 
+/// Whether an ID is in the list for users (`rdma resource`). Its consumer may end it while it is bound, by
+/// the answer to an event: then it must not be listed any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tracked {
+    /// It is not.
+    #[default]
+    No,
+    /// It is.
+    Yes,
+    /// It is not, and will not be.
+    Over,
+}
+
+impl Tracked {
+    /// Lists the ID. Returns whether the caller must do so now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Invalid`]: it was ended.
+    pub fn begin(&mut self) -> Result<bool, Refusal> {
+        match self {
+            Self::No => {
+                *self = Self::Yes;
+                Ok(true)
+            }
+            Self::Yes => Ok(false),
+            Self::Over => Err(Refusal::Invalid),
+        }
+    }
+
+    /// The ID ends.
+    pub fn end(&mut self) {
+        *self = Self::Over;
+    }
+}
+
 /// What follows a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is in progress must be cancelled"]
@@ -422,6 +458,11 @@ impl Life {
     /// Whether a listener still takes requests. The caller holds the lock of callbacks.
     pub fn is_listening(&self) -> bool {
         self.state == State::Listen
+    }
+
+    /// Whether an ID may get one of a transport: whoever destroys it would not see that any more.
+    pub const fn takes_transport(&self) -> bool {
+        !matches!(self.state, State::Destroying)
     }
 
     /// Whether an ID may join multicast groups.

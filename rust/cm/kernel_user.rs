@@ -5,8 +5,8 @@
 //! The functions are those of `include/rdma/rdma_cm.h` and `rust/helpers/post.c`. For modules with
 //! `rdma-ulp-objs`.
 
+use super::context::Context;
 use super::handler;
-use super::later::EndLater;
 use super::Answered;
 use super::CmEvent;
 use super::CmId;
@@ -35,19 +35,19 @@ impl<U: CmUser> CmId<U> {
     ///
     /// `ENOMEM`.
     pub fn create(user: Arc<U>, net: &CountedNet, name: &'static CStr) -> Result<Self> {
-        let end = EndLater::for_id()?;
-        // SAFETY: The context stays as long as the identifier (`_user`); `handler` expects it. The
+        let context = Context::new(user)?;
+        // SAFETY: The context stays as long as the identifier (`CmId`); `handler` expects it. The
         // namespace exists, and the identifier takes a reference; the name is constant.
         unsafe {
             let raw = bindings::__rdma_create_kernel_id(
                 net.as_raw(),
                 Some(handler::<U>),
-                Arc::as_ptr(&user).cast_mut().cast(),
+                context.place(),
                 bindings::rdma_ucm_port_space_RDMA_PS_TCP,
                 bindings::ib_qp_type_IB_QPT_RC,
                 name.as_char_ptr(),
             );
-            Self::made(raw, user, end)
+            Self::made(raw, context)
         }
     }
 
@@ -84,7 +84,7 @@ impl<U: CmUser> CmId<U> {
 
 impl<U: CmUser> CmId<U> {
     /// Connects, in the handler of its event that the route is resolved, which holds the handler
-    /// lock; [`connect`](CmId::connect) would wait for the handler. May sleep.
+    /// lock; [`connect`](CmId::connect) fails there. May sleep.
     ///
     /// # Errors
     ///
@@ -101,8 +101,7 @@ impl<U: CmUser> CmId<U> {
     }
 
     /// Accepts a connection request, in the handler of the request or of another event of this
-    /// identifier, which holds the handler lock; [`lock`](CmId::lock) would wait for the handler. May
-    /// sleep.
+    /// identifier, which holds the handler lock; [`lock`](CmId::lock) fails there. May sleep.
     ///
     /// # Errors
     ///
@@ -139,7 +138,7 @@ impl<'a, U: CmUser> Request<'a, U> {
             // while it calls the handler, whose request this was. If `prepare` has put another one
             // here, nothing is accepted.
             unsafe {
-                if id.handle.0 != place {
+                if id.raw != place {
                     return Err(EINVAL);
                 }
                 id.accept(Some(param), (0, 0))
@@ -148,7 +147,7 @@ impl<'a, U: CmUser> Request<'a, U> {
         match done {
             Ok(()) => Ok((id, answered)),
             // The request's identifier is kept by who has exchanged it.
-            Err(_) if id.handle.0 != place => Err(not(answered)),
+            Err(_) if id.raw != place => Err(not(answered)),
             Err(_) => Err(NotAccepted {
                 // Not the error: for `ENOMEM` the peer would be told nothing.
                 answered: Answered(EINVAL.to_errno(), PhantomData),

@@ -9,7 +9,7 @@
 //!
 //! Its identifier and its queue pair refer to it, so it exists until both are gone: it is closed by
 //! taking them out of `state`. Handlers of events run under the lock of the identifier and take that
-//! of `state`; whoever closes drops the identifier, which waits for them, without it.
+//! of `state`; whoever closes waits for them without it.
 
 use crate::job::Job;
 use crate::job::Next;
@@ -173,8 +173,7 @@ impl Peer {
     ) -> Result<Arc<Self>> {
         let peer = Self::new(service, Some(job), by_rdma)?;
         let mut id = CmId::create(peer.clone(), Net::init(), NAME)?;
-        // Locked first, and so unlocked before the identifier is dropped: an event that comes early
-        // waits until the identifier is in its place.
+        // An event that comes early waits until the identifier is in its place.
         let mut state = peer.state.lock();
         let from = SocketAddress([0; rdma::cm::ADDRESS]);
         id.resolve_addr(from, SocketAddress::new(to), TIMEOUT_MS)?;
@@ -217,11 +216,14 @@ impl Peer {
         }
     }
 
-    /// Ends the connection, and waits until nothing of it is underway. May sleep. Not in a handler.
+    /// Ends the connection, and waits until nothing of it is underway. May sleep. In a handler of the
+    /// identifier, the end is only begun.
     pub(crate) fn close(&self) {
         // First: then requests that are flushed do not close it once more.
         self.finish(Err(enotconn()));
-        drop(self.take());
+        if let Some(id) = self.take() {
+            let _begun: Result = id.end_and_wait();
+        }
     }
 
     /// Ends the connection, and tells the other end. As [`close`](Self::close).
@@ -229,6 +231,7 @@ impl Peer {
         if let Some(mut id) = self.take() {
             // The other end may have done so, or be gone.
             let _: Result = id.disconnect();
+            let _begun: Result = id.end_and_wait();
         }
     }
 
@@ -370,7 +373,7 @@ impl Peer {
             return;
         };
         let is_first = this.finish(Err(error));
-        // Nobody waits for a server. Not here: to close waits for this handler.
+        // Nobody waits for a server. Not here: to close waits for this handler of the queue pair.
         if is_first && !this.is_client() {
             this.service.close_later(&this.into());
         }

@@ -7,7 +7,7 @@
 //! * [`answer`]: answers to queries;
 //! * [`event`]: events as programs read them;
 //! * [`life`]: states of a context;
-//! * [`queue`]: backlog, and the bound on events that programs queue themselves;
+//! * [`queue`]: backlog, and bounds on events that wait;
 //! * [`joins`]: joins of multicast groups, which the connection manager knows by address only.
 //!
 //! Specification: `include/uapi/rdma/rdma_user_cm.h`.

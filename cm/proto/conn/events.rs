@@ -65,8 +65,12 @@ fn duplicate<R>(kind: Kind) -> Actions<R> {
 
 /// Sends the answer of a connection once more, to who repeated himself.
 fn repeat<R>(answer: Answer) -> Option<SendRequest<R>> {
+    repeat_to(To::Sender, answer)
+}
+
+fn repeat_to<R>(to: To<R>, answer: Answer) -> Option<SendRequest<R>> {
     Some(SendRequest {
-        to: To::Sender,
+        to,
         answer,
         is_repeat: true,
     })
@@ -88,7 +92,7 @@ impl<R: Route> Conn<R> {
         if let (Body::Dreq(m), Some(answer)) = (&message.body, Answer::to_stranger(message)) {
             if m.local_id != self.remote_id {
                 return Actions {
-                    send: repeat(answer),
+                    send: repeat_to(To::Stranger, answer),
                     ..duplicate(Kind::Dreq)
                 };
             }

@@ -38,7 +38,7 @@ check "rdma_ucm loads" modprobe rdma_ucm
 check "node and abi_version" node
 check "max_backlog" backlog
 check "found by netlink" modprobe -n rdma-client-rdma_cm
-for one in bound not_copied moved unread listener_moves group_twice; do check "events: $one" queue $one; done
+for one in bound asked not_copied moved unread listens_again listener_moves group_twice; do check "events: $one" queue $one; done
 if ours ib_core && ours ib_cm; then
     check "hostile threads" races 1
     check "hostile threads, again" races 2

@@ -95,9 +95,10 @@ check "it loads after devices" devices_first
 cases bind_races path_mig neighbours other_neighbours namespaces removal
 if has_config CONFIG_RDMA_SIW; then
     check "siw" modprobe siw
-    cases new_device_fails
+    cases new_device_fails slow_mapper
 else
     skip "new_device_fails" "this kernel has no CONFIG_RDMA_SIW"
+    skip "slow_mapper" "this kernel has no CONFIG_RDMA_SIW"
 fi
 # A device of each kind on one interface, the one of RoCE first: a request of iWARP is for its own.
 beside() {

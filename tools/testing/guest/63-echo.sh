@@ -115,7 +115,8 @@ check "the device comes back" again
 check "the module is unloaded under a connection" unloaded
 check "rdma_ulp_check loads" within 200 modprobe rdma_ulp_check address=0x0a000102
 for what in "a buffer that is too large is refused" "a rejection has a reason and data" \
-    "a request that fails gives its queue pair back" "refusals use no keys"; do
+    "a request that fails gives its queue pair back" "refusals use no keys" \
+    "a handler does not wait for itself"; do
     check "$what" said "$what"
 done
 check "rdma_ulp_check unloads" within 20 rmmod rdma_ulp_check

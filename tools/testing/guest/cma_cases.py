@@ -274,6 +274,35 @@ def new_device_fails():
     tcp.close()
 
 
+def slow_mapper():
+    """A listener on any address begins on a device of iWARP, whose port mapper does not answer for ten
+    seconds. Requests over RoCE do not wait for that."""
+    ucm = Ucm()
+    listener, client = ucm.create(), ucm.create()
+    ucm.bind(listener, "0.0.0.0", 7636)
+    ucm.listen(listener)
+    ucm.resolve(client, ONE, 7636)
+    ucm.route(client)
+    first = os.open("/proc/1/ns/net", os.O_RDONLY)
+    mapper = subprocess.Popen([sys.executable, "-u", "./iwpm.py", "serve", "silent", "60"], stdout=subprocess.PIPE,
+                              text=True, preexec_fn=lambda: libc.setns(first, 0))
+    for line in mapper.stdout:
+        if line == "ready\n":
+            break
+    adding = subprocess.Popen(["rdma", "link", "add", "siw1", "type", "siw", "netdev", "v1"])
+    for line in mapper.stdout:
+        if line.startswith("ADD"):
+            break
+    ucm.connect(client)
+    ucm.expect(4)
+    assert adding.poll() is None, "the listener has begun already"
+    mapper.kill()
+    mapper.wait()
+    assert adding.wait() == 0
+    subprocess.run(["rdma", "link", "del", "siw1"], check=True)
+    ucm.close()
+
+
 def failover():
     """The bond's hardware address changes with the device that carries it."""
     ucm = Ucm()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What becomes of events in /dev/infiniband/rdma_cm: the bound on those that a program writes itself,
-events that cannot be copied, events that move to another file, and requests nobody has read."""
+"""What becomes of events in /dev/infiniband/rdma_cm: the bounds on those that a program writes itself
+or asks for, events that cannot be copied, events that move to another file, and requests nobody has read."""
 
 import struct
 import sys
@@ -39,6 +39,34 @@ def bound():
     assert got == list(range(1, 4096, 2)), got[:10]
     assert ucm.event(0)[0] is None
     assert ucm.destroy(ids[1]) == 2048
+    ucm.close()
+
+
+def asked():
+    """Who does not read the answers may not ask for ever; reading makes room."""
+    ucm = Ucm()
+    id = ucm.create()
+    sent, end = 0, time.monotonic() + 30
+
+    def ask():
+        # Nobody there answers.
+        return ucm.call("RESOLVE_IP", bytes(28) + inet("10.0.1.77", 7614) + struct.pack("=II", id, 1))
+
+    while sent < 40 and time.monotonic() < end:
+        got = ask()
+        if got == "ENOMEM":
+            break
+        if got == "EINVAL":
+            # The last question is not answered yet.
+            time.sleep(0.001)
+        else:
+            assert isinstance(got, int), got
+            sent += 1
+    # The last answer may come between the look at their number and the question.
+    assert sent in (16, 17), sent
+    assert [ucm.event()[0] for _ in range(sent)] == [1] * sent
+    assert isinstance(ask(), int)
+    ucm.destroy(id)
     ucm.close()
 
 
@@ -104,6 +132,55 @@ def unread():
         for id in ids:
             client.destroy(id)
         client.close()
+
+
+def max_backlog(number):
+    """The sysctl is in the first namespace."""
+    fd = os.open("/proc/1/ns/net", os.O_RDONLY)
+    assert not libc.setns(fd, 0)
+    os.close(fd)
+    with open("/proc/sys/net/rdma_ucm/max_backlog", "r+") as file:
+        old = int(file.read())
+        file.seek(0)
+        file.write(str(number))
+    in_namespace("n1")
+    return old
+
+
+def listens_again():
+    """LISTEN fails for who listens already, and makes no room for further requests."""
+    server, client = Ucm(), Ucm()
+    listener = server.create()
+    server.bind(listener, ONE, 7615)
+    server.listen(listener, 1)
+    again = struct.pack("=II", listener, 1)
+    ids = []
+    for n in range(3):
+        id = client.create()
+        client.resolve(id, ONE, 7615)
+        client.route(id)
+        # Two requests of one queue pair would be one that is stale.
+        client.connect(id, qpn=0x1000 + n)
+        ids.append(id)
+        poll = select.poll()
+        poll.register(server.fd, select.POLLIN)
+        assert poll.poll(3000)
+        # Time for a request to come that must find no room.
+        time.sleep(0.3)
+        assert server.call("LISTEN", again) == "EINVAL"
+    # Requests that were not answered are repeated. Reading makes no room for them now.
+    old = max_backlog(0)
+    try:
+        assert server.call("LISTEN", again) == "EINVAL"
+        got = [server.event(0)[0] for _ in range(2)]
+    finally:
+        max_backlog(old)
+    assert got == [4, None], got
+    assert server.destroy(listener) == 1
+    for id in ids:
+        client.destroy(id)
+    client.close()
+    server.close()
 
 
 def listener_moves():
@@ -196,7 +273,7 @@ def group_twice():
     ucm.close()
 
 
-for test in (bound, not_copied, moved, unread, listener_moves, group_twice):
+for test in (bound, asked, not_copied, moved, unread, listens_again, listener_moves, group_twice):
     if sys.argv[1:] in ([], [test.__name__]):
         test()
         print(test.__name__, "ok")

@@ -15,6 +15,7 @@ use crate::peer::Bench;
 use crate::peer::Ended;
 use crate::peer::Outcome;
 use crate::peer::Peer;
+use crate::peer::ENTANGLE;
 use core::net::Ipv4Addr;
 use core::net::Ipv6Addr;
 use core::net::SocketAddr;
@@ -113,6 +114,7 @@ impl UlpCheck {
                 self.failed(server),
             ),
             tell("refusals use no keys", self.keys(server)),
+            tell("a handler does not wait for itself", self.entangled(server)),
         ];
         results.into_iter().collect()
     }
@@ -155,6 +157,12 @@ impl UlpCheck {
         self.with(server, b"fail", |_, outcome| {
             ensure(matches!(outcome, Outcome::Rejected { .. }))?;
             ensure(self.bench.has_seen_flush())
+        })
+    }
+
+    fn entangled(&self, server: SocketAddr) -> Result {
+        self.with(server, ENTANGLE, |_, outcome| {
+            ensure(matches!(outcome, Outcome::Entangled([true, true, true])))
         })
     }
 

@@ -3,7 +3,7 @@
 //! The ends of the connections: the listener, a client for each check, and a server for it.
 //!
 //! An end refers to its identifier and its queue pair, and they to it: [`Peer::close`] takes both out
-//! and drops them. Handlers take the lock of `id`; whoever drops either does so without.
+//! and ends them. Handlers take the lock of `id`; whoever ends either does so without.
 
 use crate::NAME;
 use crate::SIZE;
@@ -30,6 +30,7 @@ use rdma::cm::Refusal;
 use rdma::cm::Request;
 use rdma::cm::SocketAddress;
 use rdma::cm::What;
+use rdma::errno::edeadlk;
 use rdma::errno::eopnotsupp;
 use rdma::kvec;
 use rdma::module::Resident;
@@ -59,6 +60,8 @@ const DEPTH: Depth = Depth {
 /// `IB_CM_REJ_CONSUMER_DEFINED`.
 const REASON: u8 = 28;
 const DATA: &[u8] = b"because";
+/// The wish of a client that waits for its own handler, and never asks the server.
+pub(crate) const ENTANGLE: &[u8] = b"entangle";
 
 fn param(private: &[u8]) -> ConnParam<'_> {
     ConnParam {
@@ -79,6 +82,9 @@ pub(crate) enum Outcome {
         /// Whether the private data are the server's.
         data: bool,
     },
+    /// Not at all: whether it was refused to wait for the handler in itself, for its lock, to connect, and to
+    /// end the identifier.
+    Entangled([bool; 3]),
 }
 
 /// A request of a client that has ended successfully.
@@ -276,8 +282,23 @@ impl Peer {
     /// Ends the connection. May sleep. Not in a handler.
     pub(crate) fn close(&self) {
         let (id, qp) = (self.id.lock().take(), self.qp.lock().take());
-        drop(id);
+        if let Some(id) = id {
+            // This is no handler.
+            let _: Result = id.end_and_wait();
+        }
         drop(qp);
+    }
+
+    /// Does in a handler what would wait for the handler, and gives the identifier up. Begins with what
+    /// that has shown.
+    fn entangle(&self, place: &mut Option<CmId<Self>>) -> Result {
+        let would_wait = |result: Result| result.err() == Some(edeadlk());
+        let id = place.as_mut().ok_or(EIO)?;
+        let lock = would_wait(id.lock().map(drop));
+        let connect = would_wait(id.connect(&param(&[]), (0, 0)));
+        let end = place.take().is_some_and(|id| would_wait(id.end_and_wait()));
+        self.begin(Ok(Outcome::Entangled([lock, connect, end])));
+        Ok(())
     }
 
     fn step(self: ArcBorrow<'_, Self>, event: &CmEvent<'_>) -> Result {
@@ -287,6 +308,7 @@ impl Peer {
             return Ok(());
         };
         match event.what() {
+            What::AddrResolved if self.wish == ENTANGLE => self.entangle(&mut place),
             What::AddrResolved => {
                 let pd = self.bench.pd_of(event)?;
                 *self.qp.lock() = Some(id.create_qp(&pd, DEPTH, self.into())?);

@@ -11,7 +11,7 @@ use rdma::cm::CmUser;
 pub fn path<U: CmUser>(id: &mut CmId<U>) -> Result<Option<[u8; 64]>> {
     #[cfg(not(wrong))]
     id.resolve_route(100)?;
-    let locked = id.lock();
+    let locked = id.lock()?;
     #[cfg(wrong)]
     id.resolve_route(100)?;
     Ok(locked.packed_path(0))

@@ -10,9 +10,9 @@ use rdma::cm::CmUser;
 /// Disconnects and destroys.
 pub fn end<U: CmUser>(mut id: CmId<U>) -> Result {
     #[cfg(wrong)]
-    drop(id);
+    id.end_and_wait()?;
     let result = id.disconnect();
     #[cfg(not(wrong))]
-    drop(id);
+    id.end_and_wait()?;
     result
 }

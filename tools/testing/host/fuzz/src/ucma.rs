@@ -125,7 +125,7 @@ fn lives(bytes: &[u8]) {
     let mut life = Life::Private;
     let mut ends = 0;
     let mut backlog = Backlog::default();
-    let mut queued = 0_u32;
+    let (mut limit, mut queued) = (0, 0_u32);
     for &call in bytes {
         let was = life;
         match call % 8 {
@@ -135,14 +135,12 @@ fn lives(bytes: &[u8]) {
             3 => ends += u32::from(life.destroy_found(true).is_ok()),
             4 => assert!(life.destroy_found(false).is_err()),
             5 => {
-                backlog = Backlog::of((call >> 3).into(), 20);
-                queued = 0;
-                assert!((1..=20).contains(&backlog.get()));
+                limit = backlog.set((call >> 3).into(), 20);
+                assert!((1..=20).contains(&limit));
             }
             6 => {
-                let had = backlog.get();
-                assert_eq!(backlog.take(), had != 0);
-                queued += u32::from(had != 0);
+                assert_eq!(backlog.take(), queued < limit);
+                queued += u32::from(queued < limit);
             }
             _ => {
                 if queued != 0 {

@@ -9,6 +9,8 @@ use rdma_ucma_engines::proto::joins::{self, Joined};
 use rdma_ucma_engines::proto::life::{Life, Lost};
 use rdma_ucma_engines::proto::option::{self, Setting};
 use rdma_ucma_engines::proto::queue::Backlog;
+use rdma_ucma_engines::proto::queue::Unread;
+use rdma_ucma_engines::proto::queue::UNREAD;
 use rdma_ucma_engines::proto::Wrong;
 
 /// Sizes of the structures in `rdma_user_cm.h`, by number of the command; GET_OPTION has none.
@@ -676,15 +678,48 @@ fn lives() {
 
 #[test]
 fn backlogs() {
-    assert_eq!(Backlog::of(0, 1024).get(), 1024);
-    assert_eq!(Backlog::of(1024, 1024).get(), 1024);
-    assert_eq!(Backlog::of(1025, 1024).get(), 1024);
-    assert_eq!(Backlog::of(u32::MAX, 0).get(), 0);
-    let mut backlog = Backlog::of(1, 1024);
+    let mut backlog = Backlog::default();
+    assert!(!backlog.take());
+    for (asked, max, limit) in [
+        (0, 1024, 1024),
+        (1024, 1024, 1024),
+        (1025, 1024, 1024),
+        (u32::MAX, 0, 0),
+        (1, 1024, 1),
+    ] {
+        assert_eq!(backlog.set(asked, max), limit);
+    }
     assert!(backlog.take() && !backlog.take());
+    // The limit that is set again makes no room.
+    assert_eq!(backlog.set(1, 1024), 1);
+    assert!(!backlog.take());
     backlog.give();
     assert!(backlog.take());
-    assert!(!Backlog::default().take());
+    // A larger one does; a smaller one takes none away.
+    assert_eq!(backlog.set(2, 1024), 2);
+    assert!(backlog.take() && !backlog.take());
+    assert_eq!(backlog.set(1, 1024), 1);
+    backlog.give();
+    assert!(!backlog.take());
+    backlog.give();
+    assert!(backlog.take());
+}
+
+#[test]
+fn unread_answers_end_questions() {
+    let mut unread = Unread::default();
+    unread.read();
+    for _ in 0..UNREAD {
+        assert!(unread.may_ask());
+        unread.queued();
+    }
+    assert!(!unread.may_ask());
+    // What comes without a question is queued nevertheless.
+    unread.queued();
+    unread.read();
+    assert!(!unread.may_ask());
+    unread.read();
+    assert!(unread.may_ask());
 }
 
 #[test]

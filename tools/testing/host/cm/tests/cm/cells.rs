@@ -303,14 +303,15 @@ fn right_source_and_wrong_numbers() {
         }
         assert_eq!(receive(&mut conn, body), Actions::default());
         assert_eq!(conn, at(state));
-        // A DREQ of a connection that is not this one is answered.
+        // A DREQ of a connection that is not this one is answered: whoever has sent it, not the peer of
+        // this one.
         if let Body::Dreq(m) = &mut body {
             m.local_id = CommId(6);
         }
         let actions = receive(&mut conn, body);
         assert_eq!(conn, at(state));
         let send = actions.send.unwrap();
-        assert_eq!(send.to, To::Sender);
+        assert_eq!(send.to, To::Stranger);
         assert!(matches!(
             send.answer.message(&[]).body,
             Body::Drep(m) if m.remote_id == CommId(6) && m.local_id == LOCAL

@@ -347,7 +347,7 @@ impl World<'_> {
                     assert_eq!(route.from, node);
                     route.to
                 }
-                To::Sender => source,
+                To::Sender | To::Stranger => source,
             };
             let kept = self.slot(node, slot).kept.clone();
             self.send_once(node, &send.answer.message(&kept), to);

@@ -11,7 +11,9 @@ use rdma_cma_engines::proto::state::Life;
 use rdma_cma_engines::proto::state::Pending;
 use rdma_cma_engines::proto::state::State;
 use rdma_cma_engines::proto::state::Ticket;
+use rdma_cma_engines::proto::state::Tracked;
 use rdma_cma_engines::proto::state::Turn;
+use rdma_cma_engines::proto::Refusal;
 
 /// Delivers an event, which the consumer answers with 0.
 fn deliver(life: &mut Life, cause: Cause) -> Option<Kind> {
@@ -304,4 +306,30 @@ fn ends() {
         assert_eq!(life.state(), State::Destroying);
         assert_eq!(life.destroy(), None);
     }
+}
+
+/// Binding and listening go on while another thread destroys the ID. What they add after that, nobody
+/// would remove.
+#[test]
+fn nothing_is_added_after_the_end() {
+    for number in 0..=12 {
+        let (mut life, _) = at(number);
+        assert_eq!(
+            life.takes_transport(),
+            life.state() != State::Destroying,
+            "{number}"
+        );
+        let _: Option<Pending> = life.destroy();
+        assert!(!life.takes_transport(), "{number}");
+    }
+    let mut tracked = Tracked::default();
+    assert_eq!(tracked.begin(), Ok(true));
+    // Not twice.
+    assert_eq!(tracked.begin(), Ok(false));
+    tracked.end();
+    assert_eq!(tracked.begin(), Err(Refusal::Invalid));
+    let mut tracked = Tracked::default();
+    tracked.end();
+    tracked.end();
+    assert_eq!(tracked.begin(), Err(Refusal::Invalid));
 }
