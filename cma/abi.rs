@@ -98,11 +98,11 @@ fn set_ib_path(id: &Id, path: PathAt) -> Result {
     route::set(id, path.0)
 }
 
-fn create_qp(id: &Id, pd: &Pd, make: MakeAt) -> Result {
+fn create_qp(id: &Id, pd: &Pd, make: MakeAt<'_>) -> Result {
     qp::create(id, pd, make)
 }
 
-fn init_qp_attr(id: &Id, attr: AttrAt, mask: MaskAt) -> Result {
+fn init_qp_attr(id: &Id, attr: AttrAt<'_>, mask: MaskAt<'_>) -> Result {
     qp::init_attr(id, attr, mask)
 }
 
@@ -218,7 +218,7 @@ fn reject_text(id: &Id, reason: c_int) -> *const c_char {
     }
 }
 
-fn consumer_data(id: &Id, event: RejectedAt, mut len: LenOut<'_>) -> *const c_void {
+fn consumer_data(id: &Id, event: RejectedAt<'_>, mut len: LenOut<'_>) -> *const c_void {
     let caps = id.port().map(|(caps, _)| caps);
     let reason = match caps {
         Some(caps) if caps.ib() || caps.roce() => 28,
@@ -234,7 +234,7 @@ fn consumer_data(id: &Id, event: RejectedAt, mut len: LenOut<'_>) -> *const c_vo
     data
 }
 
-fn read_gids(id: &Id, sgid: GidOut, dgid: GidOut) {
+fn read_gids(id: &Id, sgid: GidOut<'_>, dgid: GidOut<'_>) {
     let Some((caps, _)) = id.port() else {
         sgid.set([0; 16]);
         dgid.set([0; 16]);
@@ -285,11 +285,11 @@ rdma::export! { in rdma::bindings;
         id: &Id, service: ServiceAt,
     ) -> Result = resolve_service;
     /// Creates the queue pair of an ID. May sleep.
-    fn rdma_create_qp(id: &Id, pd: &Pd, make: MakeAt) -> Result = create_qp;
+    fn rdma_create_qp(id: &Id, pd: &Pd, make: MakeAt<'_>) -> Result = create_qp;
     /// Destroys the queue pair of an ID. May sleep.
     fn rdma_destroy_qp(id: &Id) = qp::destroy;
     /// Returns the attributes that a queue pair needs for a state.
-    fn rdma_init_qp_attr(id: &Id, attr: AttrAt, mask: MaskAt) -> Result = init_qp_attr;
+    fn rdma_init_qp_attr(id: &Id, attr: AttrAt<'_>, mask: MaskAt<'_>) -> Result = init_qp_attr;
     /// Connects. May sleep.
     fn rdma_connect(id: &Id, conn: ConnAt<'_>) -> Result = connect;
     /// Connects, from a callback. May sleep.
@@ -336,10 +336,10 @@ rdma::export! { in rdma::bindings;
     fn rdma_reject_msg(id: &Id, reason: c_int) -> *const c_char = reject_text;
     /// Returns the private data of a consumer's refusal. Any context.
     fn rdma_consumer_reject_data(
-        id: &Id, event: RejectedAt, len: LenOut<'_>,
+        id: &Id, event: RejectedAt<'_>, len: LenOut<'_>,
     ) -> *const c_void = consumer_data;
     /// Returns the GIDs of both ends. Any context.
-    fn rdma_read_gids(id: &Id, sgid: GidOut, dgid: GidOut) = read_gids;
+    fn rdma_read_gids(id: &Id, sgid: GidOut<'_>, dgid: GidOut<'_>) = read_gids;
     /// Returns the ID of `iw_cm`. Any context.
     fn rdma_iw_cm_id(id: &Id) -> *mut bindings::iw_cm_id = iw_cm_id;
     /// Takes a path that the consumer knows. May sleep.

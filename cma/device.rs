@@ -292,7 +292,7 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
     let view = device.view();
     id.words().set_transport(transport(view));
     id.words().set_port_num(port);
-    id.set_sgid(gid.as_ref().map_or(core::ptr::null(), |gid| gid.as_raw()));
+    id.set_sgid(gid.as_ref());
     id.with(|inner| {
         inner.device = Some(Attached {
             device: device.clone(),
@@ -306,7 +306,7 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
         });
         inner.gid = gid;
     });
-    id.set_device(device.device().raw());
+    id.set_device(Some(device.device()));
     let listed = list(id, device);
     match listed {
         Ok(()) => trace::attach(id, view),
@@ -328,8 +328,8 @@ fn list(id: &Arc<Id>, device: &CmaDevice) -> Result {
 
 /// Detaches an ID from its device, if it has one.
 pub(crate) fn detach(id: &Id) {
-    id.set_device(core::ptr::null_mut());
-    id.set_sgid(core::ptr::null());
+    id.set_device(None);
+    id.set_sgid(None);
     let (attached, gid) = id.with(|inner| (inner.device.take(), inner.gid.take()));
     drop(gid);
     let Some(attached) = attached else { return };

@@ -59,7 +59,7 @@ impl PernetData for Ports {
 
 /// The ports of a namespace.
 fn of(net: &CountedNet) -> Result<Pin<&Ports>> {
-    crate::edge::core::pernet::<Ports>(net).ok_or(ENODEV)
+    crate::edge::core::pernet(net).ok_or(ENODEV)
 }
 
 /// What an ID says of itself.

@@ -5,10 +5,12 @@
 use super::event::Event;
 use super::ib::DatagramEvent;
 use super::id::Id;
+use crate::ports::Ports;
 use crate::proto::addr::Address;
 use crate::proto::port::Range;
 use crate::proto::route;
 use crate::proto::route::GidType;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr;
 use core::ptr::NonNull;
@@ -533,20 +535,20 @@ unsafe impl rdma::edge::FromC for PathAt {
 unsafe impl rdma::edge::Within<'_> for PathAt {}
 
 /// Where the GIDs of an ID go.
-pub(crate) struct GidOut(Option<NonNull<[u8; 16]>>);
+pub(crate) struct GidOut<'a>(Option<NonNull<[u8; 16]>>, PhantomData<&'a ()>);
 
 // SAFETY: `from_c`'s contract: null, or a place for a GID that only the callee uses.
-unsafe impl rdma::edge::FromC for GidOut {
+unsafe impl rdma::edge::FromC for GidOut<'_> {
     type C = *mut bindings::ib_gid;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        Self(NonNull::new(c.cast()))
+        Self(NonNull::new(c.cast()), PhantomData)
     }
 }
-// SAFETY: The place exists for the call, and is written by value.
-unsafe impl rdma::edge::Within<'_> for GidOut {}
+// SAFETY: The place exists for the call.
+unsafe impl<'a> rdma::edge::Within<'a> for GidOut<'a> {}
 
-impl GidOut {
+impl GidOut<'_> {
     /// Writes the GID.
     pub(crate) fn set(self, gid: [u8; 16]) {
         if let Some(place) = self.0 {
@@ -562,14 +564,15 @@ pub(crate) fn address_of(device: &DeviceRef) -> usize {
 }
 
 /// The event argument of `rdma_consumer_reject_data`.
-pub(crate) struct RejectedAt {
+pub(crate) struct RejectedAt<'a> {
     status: c_int,
     data: *const c_void,
     len: u8,
+    _of_call: PhantomData<&'a ()>,
 }
 
 // SAFETY: `from_c`'s contract: an event of a refused connection.
-unsafe impl rdma::edge::FromC for RejectedAt {
+unsafe impl rdma::edge::FromC for RejectedAt<'_> {
     type C = *mut bindings::rdma_cm_event;
 
     unsafe fn from_c(c: Self::C) -> Self {
@@ -579,14 +582,15 @@ unsafe impl rdma::edge::FromC for RejectedAt {
                 status: (*c).status,
                 data: (*(*c).param.conn).private_data,
                 len: (*(*c).param.conn).private_data_len,
+                _of_call: PhantomData,
             }
         }
     }
 }
-// SAFETY: The pointer is only returned.
-unsafe impl rdma::edge::Within<'_> for RejectedAt {}
+// SAFETY: The event exists for the call.
+unsafe impl<'a> rdma::edge::Within<'a> for RejectedAt<'a> {}
 
-impl RejectedAt {
+impl RejectedAt<'_> {
     /// The reason.
     pub(crate) fn status(&self) -> c_int {
         self.status
@@ -613,13 +617,11 @@ pub(crate) fn iwcm_text(reason: c_int) -> *const kernel::ffi::c_char {
     unsafe { bindings::iwcm_reject_msg(reason) }
 }
 
-/// The data of a namespace. The module registers it for as long as there are IDs.
-pub(crate) fn pernet<T: rdma::net::pernet::PernetData>(
-    net: &rdma::net::CountedNet,
-) -> Option<Pin<&T>> {
+/// The ports of a namespace. The module registers them for as long as there are IDs.
+pub(crate) fn pernet(net: &rdma::net::CountedNet) -> Option<Pin<&Ports>> {
     // SAFETY: Registered in the module's initialisation; dropped in its exit, before which all IDs
     // and handlers of transports are gone.
-    unsafe { rdma::net::Pernet::<T>::get(net) }
+    unsafe { rdma::net::Pernet::<Ports>::get(net) }
 }
 
 /// A multicast group of RoCE.

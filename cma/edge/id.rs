@@ -14,6 +14,7 @@
 //! under `handler` or alone, `starts` alone, `children` under `starts` or alone, `tracked` under
 //! `handler`, `starts` or alone.
 
+use super::core::Gid;
 use super::transport::Transport;
 use crate::device::Attached;
 use crate::mcast::Membership;
@@ -45,6 +46,7 @@ use kernel::types::Opaque;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
+use rdma::client::DeviceRef;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
 use rdma::edge::Within;
@@ -148,7 +150,7 @@ pub(crate) struct Inner {
     pub(crate) open: bool,
     pub(crate) device: Option<Attached>,
     /// The GID of the local address.
-    pub(crate) gid: Option<super::core::Gid>,
+    pub(crate) gid: Option<Gid>,
     pub(crate) transport: Option<Transport>,
     /// The port space and port that it owns.
     pub(crate) port: Option<crate::ports::Key>,
@@ -470,14 +472,16 @@ impl Id {
         unsafe { (&raw mut (*self.c()).tos).write_volatile(tos) };
     }
 
-    /// Mirrors the device: its structure, or null.
-    pub(crate) fn set_device(&self, device: *mut bindings::ib_device) {
+    /// Mirrors the device.
+    pub(crate) fn set_device(&self, device: Option<&DeviceRef>) {
+        let device = device.map_or(ptr::null_mut(), DeviceRef::raw);
         // SAFETY: The field is part of the ID; consumers do not write it.
         unsafe { (&raw mut (*self.c()).id.device).write_volatile(device) };
     }
 
-    /// Mirrors the GID entry; null for none.
-    pub(crate) fn set_sgid(&self, attr: *const bindings::ib_gid_attr) {
+    /// Mirrors the GID entry.
+    pub(crate) fn set_sgid(&self, gid: Option<&Gid>) {
+        let attr = gid.map_or(ptr::null(), Gid::as_raw);
         // SAFETY: The field is part of the ID; only `rdma_cm` writes it.
         unsafe { (&raw mut (*self.c()).id.route.addr.dev_addr.sgid_attr).write_volatile(attr) };
     }

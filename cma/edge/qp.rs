@@ -12,6 +12,7 @@ use super::trace;
 use super::trace::Step;
 use super::transport::Used;
 use crate::proto::option::QpType;
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 use kernel::error::from_err_ptr;
@@ -50,38 +51,38 @@ impl Attrs {
 }
 
 /// Arguments of `rdma_init_qp_attr`.
-pub(crate) struct AttrAt(*mut bindings::ib_qp_attr);
+pub(crate) struct AttrAt<'a>(*mut bindings::ib_qp_attr, PhantomData<&'a ()>);
 /// The mask argument after an [`AttrAt`].
-pub(crate) struct MaskAt(*mut c_int);
+pub(crate) struct MaskAt<'a>(*mut c_int, PhantomData<&'a ()>);
 
 // SAFETY: `from_c`'s contract: attributes that only the callee uses, whose state is set.
-unsafe impl FromC for AttrAt {
+unsafe impl FromC for AttrAt<'_> {
     type C = *mut bindings::ib_qp_attr;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
+        Self(c, PhantomData)
     }
 }
 // SAFETY: Used during the call only.
-unsafe impl Within<'_> for AttrAt {}
+unsafe impl<'a> Within<'a> for AttrAt<'a> {}
 
 // SAFETY: `from_c`'s contract: a mask that only the callee uses.
-unsafe impl FromC for MaskAt {
+unsafe impl FromC for MaskAt<'_> {
     type C = *mut c_int;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
+        Self(c, PhantomData)
     }
 }
 // SAFETY: Used during the call only.
-unsafe impl Within<'_> for MaskAt {}
+unsafe impl<'a> Within<'a> for MaskAt<'a> {}
 
 /// Returns the attributes that a queue pair needs for the state in `attr`.
 ///
 /// # Errors
 ///
 /// `EINVAL`: there is no device; `ENOSYS`; those of the transport.
-pub(crate) fn init_attr(id: &Id, attr: AttrAt, mask: MaskAt) -> Result {
+pub(crate) fn init_attr(id: &Id, attr: AttrAt<'_>, mask: MaskAt<'_>) -> Result {
     // SAFETY: Attributes and mask belong to this call (contract of the arguments). Callers set the
     // state alone; no other attribute is read.
     let (attr, mask) = unsafe {
@@ -191,18 +192,18 @@ pub(crate) fn set_qkey(id: &Id, qkey: u32) -> Result {
 }
 
 /// The `struct ib_qp_init_attr` argument of `rdma_create_qp`.
-pub(crate) struct MakeAt(*mut bindings::ib_qp_init_attr);
+pub(crate) struct MakeAt<'a>(*mut bindings::ib_qp_init_attr, PhantomData<&'a ()>);
 
 // SAFETY: `from_c`'s contract: attributes that only the callee uses.
-unsafe impl FromC for MakeAt {
+unsafe impl FromC for MakeAt<'_> {
     type C = *mut bindings::ib_qp_init_attr;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
+        Self(c, PhantomData)
     }
 }
 // SAFETY: Used during the call only.
-unsafe impl Within<'_> for MakeAt {}
+unsafe impl<'a> Within<'a> for MakeAt<'a> {}
 
 /// Moves a queue pair.
 fn modify(qp: *mut bindings::ib_qp, attrs: &mut Attrs) -> Result {
@@ -252,7 +253,7 @@ fn begin(id: &Id, qp: *mut bindings::ib_qp) -> Result {
 /// # Errors
 ///
 /// `EINVAL`: the protection domain is of another device; those of the driver.
-pub(crate) fn create(id: &Id, pd: &Pd, make: MakeAt) -> Result {
+pub(crate) fn create(id: &Id, pd: &Pd, make: MakeAt<'_>) -> Result {
     let attr = make.0;
     let result = try_create(id, pd, make);
     let answer = result.map_or_else(|error| error.to_errno(), |()| 0);
@@ -260,7 +261,7 @@ pub(crate) fn create(id: &Id, pd: &Pd, make: MakeAt) -> Result {
     result
 }
 
-fn try_create(id: &Id, pd: &Pd, make: MakeAt) -> Result {
+fn try_create(id: &Id, pd: &Pd, make: MakeAt<'_>) -> Result {
     let (device, port) = id.device().ok_or(EINVAL)?;
     if !ptr::eq(device.raw(), pd.dev().raw()) {
         return Err(EINVAL);

@@ -22,7 +22,7 @@ from rustc_command import command  # noqa: E402
 # A folder of cases: the module whose flags they are compiled with, and the folder whose crate they
 # become a part of. Without one each case is a crate that uses `rdma`.
 FOLDERS = {"rdma": ("samples/softpair", None), "core": ("core", "core"), "rxe": ("hw/rxe", "hw/rxe"),
-           "uverbs": ("uverbs", "uverbs")}
+           "uverbs": ("uverbs", "uverbs"), "cma": ("cma", "cma")}
 
 
 class Case:
