@@ -19,12 +19,10 @@
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/ib_umem.h`.
 
-use super::edge::{Part, Reach};
-use super::map::{Piece, Pieces, Shape};
+use super::map::{Pieces, Shape};
 use super::pages::{is_memory, PageList};
 use super::{fresh_key, Claim, Fault, MemError, Memory, PdId, MR_INDICES};
 use crate::proto::Key;
-use core::ptr::NonNull;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
@@ -38,6 +36,8 @@ use rdma::sync::SpinLockIrq;
 use rdma::umem::dmabuf::DmaBuf;
 use rdma::umem::odp::{Absent, Chunked, OnDemand, Touch};
 use rdma::umem::Umem;
+
+mod edge;
 
 /// Bits of the offset within a page.
 // CAST: a small constant.
@@ -105,29 +105,16 @@ impl MrCore {
         self.access.load(Relaxed)
     }
 
-    /// Calls `f` with `len` bytes at `va`, if `claim` permits the access.
-    ///
-    /// `f` may write if `claim` is for writing; the claim must then include a write right. `f` may
-    /// run under a spinlock with interrupts off, so it must not sleep.
-    ///
-    /// # Errors
-    ///
-    /// See [`MemError`]; `Absent` only if the claim touches the bytes. `f` was not called then. If
-    /// the claim does not touch the bytes, `f` may get no parts.
-    pub(super) fn with<R>(
+    /// Calls `f` with the pieces of `len` bytes at `va` for [`Self::with`], which has compared the
+    /// protection domains.
+    #[inline]
+    fn with_pieces<R>(
         this: &Entered<Self>,
         claim: &Claim,
         va: u64,
         len: usize,
-        f: impl FnOnce(Reach<'_>) -> R,
+        f: impl FnOnce(Pieces<'_>) -> R,
     ) -> Result<R, MemError> {
-        if PdId(this.pd.load(Relaxed)) != claim.pd {
-            return Err(MemError::Domain);
-        }
-        // SAFETY: It is called below with pieces of the region's backing memory, which stays mapped
-        // while `this` exists (type invariant) and, if it comes and goes, the lock is held. It is
-        // writable if the claim's rights, or those of the window used, include writing.
-        let f = |pieces: Pieces<'_>| f(unsafe { Reach::new(pieces, claim.writes()) });
         match &this.backing {
             Backing::Dma => {
                 this.permits(claim)?;
@@ -176,63 +163,6 @@ impl MrCore {
                 Ok(f(pieces))
             }
         }
-    }
-
-    /// Returns the `len` bytes at `va` if `claim` permits the access and they are contiguous in a
-    /// user's pinned pages, or a kernel user's own. On `None` the caller falls back to
-    /// [`Self::with`].
-    #[inline(always)]
-    pub(super) fn part<'a>(
-        this: &'a Entered<Self>,
-        claim: &Claim,
-        va: u64,
-        len: usize,
-    ) -> Option<Part<'a>> {
-        let address = match &this.backing {
-            Backing::User { iova, shape, pages } => {
-                let (block, inside) = shape.in_one_block(va.checked_sub(*iova)?, len)?;
-                pages.all().get(block)?.wrapping_add(inside)
-            }
-            Backing::Dma if !claim.from_peer => {
-                let start = usize::try_from(va).ok()?;
-                start.checked_add(len).and(Some(start))?
-            }
-            Backing::Dma | Backing::OnDemand { .. } | Backing::Chunked { .. } | Backing::Fast => {
-                return None;
-            }
-        };
-        if PdId(this.pd.load(Relaxed)) != claim.pd {
-            return None;
-        }
-        this.permits(claim).ok()?;
-        let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
-        // SAFETY: The piece lies in memory of `backing`, which is mapped while `this` exists (type
-        // invariant): a user's pinned pages, or memory that a kernel user named itself. It is
-        // writable if the claim's rights include writing.
-        Some(unsafe { Part::new(Piece { at, len }, claim.writes()) })
-    }
-
-    /// Returns the `len` bytes at `va`, which need not be contiguous, if `claim` permits the access
-    /// and the region has a user's pinned pages. On `None` the caller falls back to
-    /// [`Self::with`].
-    #[inline]
-    pub(super) fn reach<'a>(
-        this: &'a Entered<Self>,
-        claim: &Claim,
-        va: u64,
-        len: usize,
-    ) -> Option<Reach<'a>> {
-        let Backing::User { iova, shape, pages } = &this.backing else {
-            return None;
-        };
-        let pieces = shape.walk(pages.all(), va.checked_sub(*iova)?, len)?;
-        if PdId(this.pd.load(Relaxed)) != claim.pd {
-            return None;
-        }
-        this.permits(claim).ok()?;
-        // SAFETY: The pieces lie in a user's pinned pages, which are mapped while `this` exists (type
-        // invariant). They are writable if the claim's rights include writing.
-        Some(unsafe { Reach::new(pieces, claim.writes()) })
     }
 
     /// [`Self::with`] for on-demand regions. A separate function, so that it does not slow down the

@@ -58,7 +58,7 @@ plant cm/proto/planted_pure.rs '// SAFETY: Planted.' 'unsafe fn f() {}'
 printf '//! Planted.\n' >"$tree/ucma/planted_licence.rs"
 printf '// SPDX-License-Identifier: GPL-2.0\nfn f() {}\n' >"$tree/ucma/planted_header.rs"
 printf 'echo\n' >"$tree/tools/planted_licence.sh"
-sed -i 's/`rdma_rxe` two in/`rdma_rxe` one in/; s/block in [0-9,]* lines/block in 90,000 lines/' "$tree/README.md"
+sed -i 's/`rdma_rxe` none in/`rdma_rxe` one in/; s/block in [0-9,]* lines/block in 90,000 lines/' "$tree/README.md"
 printf '# SPDX-License-Identifier: GPL-2.0\ndie "it is broken" "mend it"\n' >"$tree/tools/planted_mend.sh"
 # shellcheck disable=SC2016
 printf 'See `core/planted_missing.rs`.\n' >"$tree/Documentation/planted_name.md"

@@ -9,6 +9,7 @@ mod common;
 mod congestion;
 mod cork;
 mod corners;
+mod datagrams;
 mod delayed_ack;
 mod early;
 mod hostile;
