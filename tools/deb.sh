@@ -3,7 +3,8 @@
 #
 # deb.sh: build/deb/rust-rdma-dkms_VERSION_all.deb from the sources of this tree; tools/deb has its
 # parts. The modules are compiled by dkms where the package is installed. With KERNEL=stock or
-# stock-7.3 also rust-rdma-modules-RELEASE_VERSION_amd64.deb, the modules for that kernel. The version
+# stock-7.3 also rust-rdma-modules-RELEASE_VERSION_amd64.deb, the modules for that kernel, and
+# rust-rdma-status_VERSION_all.deb, the command and man pages, which rust-rdma-dkms has itself. The version
 # is 0.1 and the time of the last commit, or DEB_VERSION=; DEB_DIR= names another folder of build/. Built
 # in the builder root.
 . "$(dirname "$0")/lib.sh"
@@ -15,6 +16,7 @@ version=${DEB_VERSION:-0.1.$(date -u -d "@$stamp" +%Y%m%d.%H%M)}
 folder=${DEB_DIR:-deb}
 deb=$BUILD/$folder
 root=$deb/root
+lock "deb-$(key "$deb")"
 rm -rf --one-file-system "$deb"
 mkdir -p "$root/DEBIAN"
 
@@ -47,16 +49,22 @@ place() { # FILE TARGET MODE
 place dkms.conf "usr/src/rust-rdma-$version/dkms.conf" 644
 place control DEBIAN/control 644
 for script in postinst prerm postrm; do place $script DEBIAN/$script 755; done
+place triggers DEBIAN/triggers 644
 place kernel-postrm etc/kernel/postrm.d/rust-rdma-dkms 755
 place kernel-headers etc/kernel/header_postinst.d/rust-rdma-dkms 755
 printf '%s\n' /etc/kernel/{postrm.d,header_postinst.d}/rust-rdma-dkms >"$root/DEBIAN/conffiles"
-place refresh-initramfs usr/lib/rust-rdma-dkms/refresh-initramfs 755
-place rust-rdma-status usr/bin/rust-rdma-status 755
+for script in build refresh-initramfs; do place $script usr/lib/rust-rdma-dkms/$script 755; done
 place README.Debian usr/share/doc/rust-rdma-dkms/README.Debian 644
-for page in rust-rdma-status.8 rust-rdma.7; do
-    place $page "usr/share/man/man${page##*.}/$page" 644
-    gzip -9n "$root/usr/share/man/man${page##*.}/$page"
-done
+# The command that tells what is loaded, and man pages.
+status() {
+    local page
+    place rust-rdma-status usr/bin/rust-rdma-status 755
+    for page in rust-rdma-status.8 rust-rdma.7; do
+        place $page "usr/share/man/man${page##*.}/$page" 644
+        gzip -9n "$root/usr/share/man/man${page##*.}/$page"
+    done
+}
+status
 # pack PACKAGE: add what every package has to the files in $root, and build it.
 pack() {
     local doc=usr/share/doc/$1
@@ -78,7 +86,11 @@ pack() {
 pack rust-rdma-dkms
 
 case ${KERNEL:-} in stock | stock-*) ;; *) exit ;; esac
-"$TOP/tools/modules.sh" "$KERNEL"
+mkdir -p "$root/DEBIAN"
+place status.control DEBIAN/control 644
+status
+pack rust-rdma-status
+PASS=RDMA_VERSION RDMA_VERSION=$version "$TOP/tools/modules.sh" "$KERNEL"
 release=$(cat "$CACHE/$("$TOP/tools/kernel.sh" --name "$KERNEL")/include/config/kernel.release")
 updates=usr/lib/modules/$release/updates/rust-rdma
 mkdir -p "$root/DEBIAN" "$root/$updates"

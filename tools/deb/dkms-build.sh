@@ -1,47 +1,79 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# dkms-build.sh check RELEASE: say what the build for the kernel RELEASE lacks, if anything (status 1).
-# dkms-build.sh build RELEASE: build the modules into modules/ of the current folder. dkms.conf calls
-# both. The metadata of the kernel crate is made once for each kernel, in /var/cache/rust-rdma, from
-# the headers and the source package of the same version.
-# dkms-build.sh metadata RELEASE: make that only; /var/cache/rust-rdma/RELEASE/build is then a kernel
-# tree to build modules against. make install calls it for a distribution's kernel.
+# dkms-build.sh check RELEASE: can modules be built for the kernel RELEASE? Status 1, and a message that
+# says what is missing, if not. Otherwise the metadata of the kernel crate is made, if it is not there yet:
+# once for each version of the kernel's headers, in /var/cache/rust-rdma/RELEASE, from the headers and the
+# source package of the same version. /var/cache/rust-rdma/RELEASE/build is then a kernel tree to build
+# modules against.
+# dkms-build.sh build RELEASE: the same, and build the modules into modules/ of the current folder.
+# dkms.conf calls both.
+# dkms-build.sh metadata RELEASE: as check, for make install.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 action=$1 release=$2
 cache=/var/cache/rust-rdma
+made=$cache/$release
+log=$cache/$release.log
+unfit=$cache/$release.unfit
 headers=/usr/src/linux-headers-$release
 version=$(cut -d. -f1,2 <<<"$release")
 tarball=$(ls /usr/src/"linux-source-$version".tar.* 2>/dev/null | head -n 1 || :)
-made=$cache/$release
 script=$here/metadata.sh
 [ -e "$script" ] || script=$here/../metadata.sh
 
 missing=()
-version_of() { dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null | sed -n 's/^installed //p'; }
+# version_of PACKAGE: empty if its files are not there. dkms runs in scripts of kernel packages, while dpkg
+# has not configured them, nor others that come with them.
+version_of() {
+    dpkg-query -W -f '${db:Status-Status} ${Version}\n' "$1" 2>/dev/null |
+        sed -nE 's/^(installed|half-configured|unpacked|triggers-[a-z]+) //p' || :
+}
+headers_version=$(version_of "linux-headers-$release")
+config() { sed -nE "s/^CONFIG_$1=\"?([^\"]*)\"?\$/\1/p" "$headers/.config"; } # OPTION
+# A revision of a Debian package may have the same release with another configuration.
+is_made() { [ -e "$made/ok" ] && [ "$(cat "$made/ok")" = "$headers_version" ]; }
+# What metadata that could not be made was made of: with the same, it is not tried again.
+ingredients() {
+    local tool
+    echo "$headers_version $(sha256sum <"$headers/.config")"
+    for tool in gcc ld pahole rustc bindgen; do $tool --version 2>/dev/null | sed -n 1p || echo "no $tool"; done
+}
+
 check() {
-    local want text compiler tool
+    local want text tool
     if [ ! -e "$headers/.config" ] || [ ! -e "$headers/Module.symvers" ]; then
         missing+=("the headers: apt install linux-headers-$release")
         return
     fi
-    # The cache was made by the compiler that was there then.
-    want=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT="\(.*\)"$/\1/p' "$headers/.config")
+    if [ "$(config RUST)" != y ] || [ "$(config INFINIBAND)" != m ]; then
+        missing+=("a kernel with Rust, and with RDMA as modules")
+        return
+    fi
+    # The metadata can only be read by the compiler that wrote it.
+    want=$(config RUSTC_VERSION_TEXT)
     text=$(rustc --version 2>/dev/null) || text=none
     [ "$want" = "$text" ] || missing+=("the compiler \"$want\" (here: $text): apt install rustc")
-    compiler=gcc-$(($(sed -n 's/^CONFIG_GCC_VERSION=//p' "$headers/.config") / 10000))
-    gcc -dumpfullversion 2>/dev/null | grep -q "^${compiler#gcc-}\." || missing+=("$compiler as gcc: apt install gcc")
-    for tool in bindgen bc bison flex make pahole; do
+    want=$(config GCC_VERSION)
+    if ! [[ $want =~ ^[1-9][0-9]*$ ]]; then
+        missing+=("a kernel that gcc compiled (this one: $(config CC_VERSION_TEXT))")
+    elif want=$((want / 10000)) && ! gcc -dumpfullversion 2>/dev/null | grep -q "^$want\."; then
+        missing+=("gcc-$want as gcc: apt install gcc")
+    fi
+    for tool in bindgen bc bison flex make pahole python3; do
         command -v "$tool" >/dev/null || missing+=("$tool")
     done
-    if [ -e "$made/ok" ]; then return; fi
-    want=$(version_of "linux-headers-$release")
-    if [ -z "$tarball" ] || [ "$(version_of "linux-source-$version")" != "$want" ]; then
-        missing+=("the kernel's source, in the version of its headers: apt install linux-source-$version=$want")
+    if is_made; then return; fi
+    want=${headers_version:+=$headers_version}
+    if [ -z "$tarball" ] || [ "$(version_of "linux-source-$version")" != "$headers_version" ]; then
+        missing+=("the kernel's source, in the version of its headers: apt install linux-source-$version$want")
     fi
     if [ "$(df -Pk /var/cache | awk 'NR == 2 { print int($4 / 1048576) }')" -lt 4 ]; then
         missing+=("4 GiB of free space in /var/cache, for some minutes")
+    fi
+    [ -w /var/cache ] || missing+=("permission to write into /var/cache: run it as root")
+    if [ "$action" != metadata ] && [ -e "$unfit" ] && [ "$(tail -n +2 "$unfit")" = "$(ingredients)" ]; then
+        missing+=("$(head -n 1 "$unfit")")
     fi
 }
 
@@ -55,36 +87,44 @@ prune() { # SOURCE
 }
 
 metadata() {
-    local log=$cache/$release.log
-    if [ -e "$made/ok" ]; then return; fi
+    local why
+    mkdir -p "$cache"
+    exec 9>"$cache/lock"
+    flock 9
+    if is_made; then return; fi
     echo "rust-rdma: making the metadata of the kernel crate for Linux $release: some minutes (log: $log)"
-    rm -rf "$made"
+    rm -rf "$made" "$unfit"
     mkdir -p "$made/source"
     trap 'rm -rf "$made"' EXIT
     # The source and the build folder are needed together: they refer to each other.
-    tar -xf "$tarball" -C "$made/source" --strip-components=1
-    bash "$script" "$headers" "$made/source" "$made/build" "$release" >"$log" 2>&1 || {
-        tail -n 20 "$log"
-        echo "rust-rdma: the metadata could not be made (log: $log)"
-        exit 1
-    }
-    prune "$made/source"
-    touch "$made/ok"
-    trap - EXIT
+    if tar -xf "$tarball" -C "$made/source" --strip-components=1 >"$log" 2>&1 &&
+        bash "$script" "$headers" "$made/source" "$made/build" "$release" >>"$log" 2>&1; then
+        prune "$made/source"
+        echo "$headers_version" >"$made/ok"
+        trap - EXIT
+        return
+    fi
+    # An error of dkms would leave the kernel's own packages unconfigured.
+    grep -m 10 -E 'rror|No such file' "$log" || :
+    why=$(sed -n 's/^unfit: //p' "$log" | tail -n 1)
+    why="metadata of the kernel crate: ${why:-it could not be made} (log: $log)"
+    { echo "$why"; ingredients; } >"$unfit"
+    missing+=("$why")
 }
 
+# depmod does not define which of two folders of updates/ it prefers.
+if [ "$action" != metadata ] && [ -d "/lib/modules/$release/updates/rust-rdma" ]; then
+    echo "rust-rdma: Linux $release has the modules of a make install, which stay in use: make uninstall, then dpkg-reconfigure rust-rdma-dkms"
+    exit 1
+fi
 check
+if [ ${#missing[@]} = 0 ] && ! is_made; then metadata; fi
 if [ ${#missing[@]} -gt 0 ]; then
     echo "rust-rdma: no modules in Rust for Linux $release: the C modules stay in use. What is missing:"
     printf '  %s\n' "${missing[@]}"
     [ "$action" = metadata ] || echo "  then: dpkg-reconfigure rust-rdma-dkms"
     exit 1
 fi
-[ "$action" != check ] || exit 0
-mkdir -p "$cache"
-exec 9>"$cache/lock"
-flock 9
-metadata
 [ "$action" = build ] || exit 0
 mkdir -p modules
 make -j"${JOBS:-$(nproc)}" -C "$made/build" "M=$PWD" "MO=$PWD/modules" RDMA_TESTS=n CONFIG_DEBUG_INFO_BTF_MODULES= \
