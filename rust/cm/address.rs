@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 /// Bytes of a socket address (`struct sockaddr_storage`).
 pub const ADDRESS: usize = 128;
 
-/// Bytes of the longest address (`struct sockaddr_ib`), as a [`Route`] has it.
+/// Bytes of the longest address (`struct sockaddr_ib`), as a route has it.
 pub const IB: usize = 48;
 
 /// A socket address of any family.

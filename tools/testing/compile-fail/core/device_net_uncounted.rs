@@ -4,7 +4,7 @@
 //! A device, moved to a namespace that is being removed: nobody moves it out again, and it refers to
 //! freed memory.
 
-use crate::device::Device;
+use crate::device::RegistrationLock;
 use rdma::net::CountedNet;
 use rdma::net::Net;
 
@@ -13,7 +13,7 @@ type Target = CountedNet;
 #[cfg(wrong)]
 type Target = Net;
 
-pub(crate) fn move_to(device: &Device, net: &Target) -> bool {
-    device.model().set_net(net);
+pub(crate) fn move_to(device: &RegistrationLock<'_>, net: &Target) -> bool {
+    device.set_net(net);
     core::mem::size_of::<Net>() == core::mem::size_of::<CountedNet>()
 }
