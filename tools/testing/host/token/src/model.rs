@@ -7,7 +7,7 @@
 //! atomic that stands for the packet list of a driver: it is filled with a relaxed
 //! store before the kick, so only the token can make it visible to the runner.
 
-use crate::{Kick, RunToken, Turn};
+use crate::{Exclusive, Kick, RunToken, Turn};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::Arc;
 use loom::thread;
@@ -48,6 +48,18 @@ impl Shared {
             }
         }
         Turn::Done
+    }
+
+    /// Does work 0 itself, and ends the access by `end`, if the token is idle; else posts it.
+    fn take_or_post(&self, end: impl FnOnce(Exclusive<'_, u32>) -> Kick) -> Kick {
+        match self.token.exclusive_idle() {
+            Some(mut access) => {
+                assert_eq!(*access & 1, 0, "work done twice");
+                *access |= 1;
+                end(access)
+            }
+            None => self.post(0, u32::MAX),
+        }
     }
 }
 
@@ -108,14 +120,7 @@ fn idle_token_is_taken_for_a_while() {
             let s = s.clone();
             thread::spawn(move || s.post(1, u32::MAX))
         };
-        let kick = match s.token.exclusive_idle() {
-            Some(mut access) => {
-                assert_eq!(*access & 1, 0, "work done twice");
-                *access |= 1;
-                access.finish(|done, bits| s.turn(done, bits))
-            }
-            None => s.post(0, u32::MAX),
-        };
+        let kick = s.take_or_post(|access| access.finish(|done, bits| s.turn(done, bits)));
         let kicks = [kick, other.join().unwrap()];
         assert!(kicks.contains(&Kick::Done));
         assert!(!kicks.contains(&Kick::Later));
@@ -133,15 +138,10 @@ fn dropped_access_leaves_bits() {
             let s = s.clone();
             thread::spawn(move || s.post(1, u32::MAX))
         };
-        let kick = match s.token.exclusive_idle() {
-            Some(mut access) => {
-                assert_eq!(*access & 1, 0, "work done twice");
-                *access |= 1;
-                drop(access);
-                Kick::Done
-            }
-            None => s.post(0, u32::MAX),
-        };
+        let kick = s.take_or_post(|access| {
+            drop(access);
+            Kick::Done
+        });
         assert_ne!(kick, Kick::Later);
         assert_ne!(other.join().unwrap(), Kick::Later);
         let rest = s.token.kick(0, |done, bits| s.turn(done, bits));
