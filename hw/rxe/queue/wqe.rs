@@ -208,10 +208,7 @@ pub fn parse_connected<M: RingMem>(
     caps: &SendCaps,
     store: &mut [Sge],
 ) -> Result<SendRequest, BadSend> {
-    let head = head(entry);
-    let wr = Head(&head);
-    let wr_id = wr.u64(at::WR_ID);
-    connected(entry, &wr, caps, store).map_err(|status| BadSend { wr_id, status })
+    parsed(entry, |wr| connected(entry, wr, caps, store))
 }
 
 /// [`parse_connected`] for a datagram queue pair, which only sends.
@@ -226,20 +223,22 @@ pub fn parse_datagram<M: RingMem>(
     caps: &SendCaps,
     store: &mut [Sge],
 ) -> Result<SendRequest, BadSend> {
-    let head = head(entry);
-    let wr = Head(&head);
-    let wr_id = wr.u64(at::WR_ID);
-    datagram(entry, &wr, caps, store).map_err(|status| BadSend { wr_id, status })
+    parsed(entry, |wr| datagram(entry, wr, caps, store))
 }
 
-/// Reads the part of a send entry that all requests have.
+/// Reads the part of a send entry that all requests have, and passes it to `parse`.
 #[inline(always)]
-fn head<M: RingMem>(entry: &Entry<'_, M>) -> [u8; at::WR_END] {
+fn parsed<M: RingMem>(
+    entry: &Entry<'_, M>,
+    parse: impl FnOnce(&Head<'_>) -> Result<SendRequest, WcStatus>,
+) -> Result<SendRequest, BadSend> {
     let mut wr = [0u8; at::WR_END];
     // An entry is never shorter than its head. If the memory is too short, `wr` stays zero and is
     // parsed like any other request.
     let _: Option<()> = entry.read(0, &mut wr);
-    wr
+    let wr = Head(&wr);
+    let wr_id = wr.u64(at::WR_ID);
+    parse(&wr).map_err(|status| BadSend { wr_id, status })
 }
 
 /// Reads the description of a request's data.
