@@ -12,6 +12,7 @@ use super::Ended;
 use super::Ends;
 use super::File;
 use super::Handle;
+use super::Kind;
 use super::Object;
 use crate::edge::call::Call;
 use core::marker::PhantomData;
@@ -67,12 +68,7 @@ impl<K: Object> NumberedType<K> {
 
     /// The type, for its table.
     pub(crate) const fn get(&'static self) -> Type {
-        Type {
-            at: &raw const self.0.type_,
-            id: Some(K::ID),
-            begun: Some(made_beside::<K>),
-            ended: Some(ended::<K>),
-        }
+        Type::of::<K>(&self.0.type_)
     }
 }
 
@@ -109,12 +105,7 @@ impl<K: File> FileType<K> {
 
     /// The type, for its table.
     pub(crate) const fn get(&'static self) -> Type {
-        Type {
-            at: &raw const self.0.type_,
-            id: Some(K::ID),
-            begun: Some(made_beside::<K>),
-            ended: Some(ended::<K>),
-        }
+        Type::of::<K>(&self.0.type_)
     }
 }
 
@@ -181,6 +172,16 @@ unsafe extern "C" fn release_file<K: File>(uobject: *mut bindings::ib_uobject) {
 }
 
 impl Type {
+    /// A type of ours, whose description is of `K`.
+    const fn of<K: Kind>(at: &'static bindings::uverbs_obj_type) -> Self {
+        Self {
+            at,
+            id: Some(K::ID),
+            begun: Some(made_beside::<K>),
+            ended: Some(ended::<K>),
+        }
+    }
+
     /// A driver's type.
     pub(in crate::edge) fn of_driver(at: *const bindings::uverbs_obj_type) -> Self {
         Self {
