@@ -85,8 +85,9 @@ fn alloc_integrity(pd: &Pd, max_data_sg: u32, max_meta_sg: u32) -> Result<Owned<
 fn register_user(pd: &Pd, start: u64, length: u64, iova: u64, access: c_int) -> Result<Owned<Mr>> {
     let device = pd.device();
     let on_demand = access & bindings::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int != 0;
-    let can =
-        device.kernel_caps() & u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING) != 0;
+    let can = device.attrs().kernel_cap_flags()
+        & u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING)
+        != 0;
     if on_demand && !can {
         return Err(EINVAL);
     }

@@ -201,24 +201,13 @@ pub const fn limit_bits(limit: RawLimit) -> u32 {
     limit as u32
 }
 
-/// A limit that a driver has written to `struct ib_device_attr`. A negative one counts as 0.
-#[derive(Clone, Copy)]
-pub struct Limit(RawLimit);
-
-impl Limit {
-    /// The limit of this field of `struct ib_device_attr`.
-    #[inline(always)]
-    pub(crate) const fn of(raw: RawLimit) -> Self {
-        Self(raw)
-    }
-
-    /// Returns the number.
-    pub fn get(self) -> u32 {
-        #[cfg(rdma_has_unsigned_limits)]
-        return self.0;
-        #[cfg(not(rdma_has_unsigned_limits))]
-        return u32::try_from(self.0).unwrap_or(0);
-    }
+/// Returns a limit that a driver has written to `struct ib_device_attr`. A negative one counts as 0.
+#[inline(always)]
+pub fn limit(raw: RawLimit) -> u32 {
+    #[cfg(rdma_has_unsigned_limits)]
+    return raw;
+    #[cfg(not(rdma_has_unsigned_limits))]
+    return u32::try_from(raw).unwrap_or(0);
 }
 
 /// A completion counter. Where there is none, no tracked object is of this kind, and a structure

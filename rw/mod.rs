@@ -43,6 +43,7 @@ use crate::proto::rw_plan::Direction;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::Passed;
+use rdma::features::limit;
 use rdma::features::DMA_TO_DEVICE;
 
 /// The properties of a device and port that transfers depend on.
@@ -50,11 +51,11 @@ fn port(device: &Device, number: u32) -> rw_plan::Port {
     rw_plan::Port {
         iwarp: device.port_speaks(number, Protocol::Iwarp),
         force: edge::force_regions(),
-        max_sgl_rd: device.max_sgl_rd(),
-        max_sge_rd: device.max_sge_rd().get(),
-        max_pages: device.max_reg_pages(),
-        max_pi_pages: device.max_pi_reg_pages(),
-        max_wr: device.max_qp_wr().get(),
+        max_sgl_rd: device.attrs().max_sgl_rd(),
+        max_sge_rd: limit(device.attrs().max_sge_rd()),
+        max_pages: device.attrs().max_fast_reg_page_list_len(),
+        max_pi_pages: device.attrs().max_pi_fast_reg_page_list_len(),
+        max_wr: limit(device.attrs().max_qp_wr()),
     }
 }
 

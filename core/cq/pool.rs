@@ -23,6 +23,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::edge::Passed;
+use rdma::features::limit;
 
 /// Most recently selected vector, for consumers without a preference.
 static LAST: Atomic<u32> = Atomic::<u32>::new(0);
@@ -111,7 +112,7 @@ pub(super) fn get(
     let vectors = vectors(device);
     let (vector, last) = cq_pool::choose(hint, LAST.load(Relaxed), vectors);
     LAST.store(last, Relaxed);
-    let max = device.max_cqe().get();
+    let max = limit(device.attrs().max_cqe());
     let size = cq_pool::size(wanted, max).ok_or(EINVAL)?;
     loop {
         let claimed = Pools::lock(device).find(index, |cq| claim(cq, vector, wanted));

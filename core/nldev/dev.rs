@@ -91,12 +91,12 @@ fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
     let dev = Dev {
         handle: who.handle(),
         ports: *device.ports().end(),
-        cap_flags: device.device_caps(),
+        cap_flags: device.attrs().device_cap_flags(),
         fw_version: CStr::from_bytes_until_nul(&firmware)
             .unwrap_or_default()
             .to_bytes(),
         node_guid: u64::from_be(device.node_guid()),
-        sys_image_guid: u64::from_be(device.sys_image_guid()),
+        sys_image_guid: u64::from_be(device.attrs().sys_image_guid()),
         node_type: device.node_type(),
         dim: device.use_cq_dim(),
         // CAST: Both enums have few values.

@@ -69,7 +69,7 @@ pub(super) fn delete(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     let device = request.device(&attrs)?;
     let allowed = u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
-    if device.kernel_caps() & allowed == 0 {
+    if device.attrs().kernel_cap_flags() & allowed == 0 {
         return Err(EINVAL);
     }
     if let Some(ops) = Links::of(&device).link_ops() {

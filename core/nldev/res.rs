@@ -6,6 +6,7 @@
 //! writes the attributes of each kind.
 
 use kernel::prelude::*;
+use rdma::features::limit;
 use rdma::features::max_comp_cntrs;
 use rdma::features::COMP_CNTR;
 
@@ -174,11 +175,11 @@ pub(super) fn list(dump: &mut Dump<'_>, kind: Kind, form: Form) -> Result {
 /// Returns how many objects of a kind a device can have; 0 if that is not known.
 fn most(device: &Device, kind: Kind) -> u32 {
     match kind {
-        Kind::Pd => device.max_pd().get(),
-        Kind::Cq => device.max_cq().get(),
-        Kind::Qp => device.max_qp().get(),
-        Kind::Mr => device.max_mr().get(),
-        Kind::Srq => device.max_srq().get(),
+        Kind::Pd => limit(device.attrs().max_pd()),
+        Kind::Cq => limit(device.attrs().max_cq()),
+        Kind::Qp => limit(device.attrs().max_qp()),
+        Kind::Mr => limit(device.attrs().max_mr()),
+        Kind::Srq => limit(device.attrs().max_srq()),
         Kind::CompCntr => max_comp_cntrs(device),
         Kind::CmId | Kind::Ctx | Kind::Counter | Kind::Dmah => 0,
     }

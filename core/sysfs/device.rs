@@ -55,7 +55,7 @@ fn node_guid(device: &Device, page: &mut Page<'_>) -> Result {
 }
 
 fn sys_image_guid(device: &Device, page: &mut Page<'_>) -> Result {
-    guid(device.sys_image_guid(), page)
+    guid(device.attrs().sys_image_guid(), page)
 }
 
 fn fw_ver(device: &Device, page: &mut Page<'_>) -> Result {

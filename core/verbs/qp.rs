@@ -38,6 +38,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 #[cfg(CONFIG_SECURITY_INFINIBAND)]
 use rdma::edge::Alone;
+use rdma::features::limit;
 
 /// The consumer that a queue pair is created for.
 pub(super) enum For<'a> {
@@ -206,7 +207,7 @@ pub(crate) fn create_for_kernel(
         }
     }
     let sge = attr.max_send_sge();
-    let max_read = device.max_sge_rd().get();
+    let max_read = limit(device.attrs().max_sge_rd());
     Qp::set_max_write_sge(&mut qp, sge);
     Qp::set_max_read_sge(&mut qp, sge.min(max_read));
     let integrity = bindings::ib_qp_create_flags_IB_QP_CREATE_INTEGRITY_EN as u32;

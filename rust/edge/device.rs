@@ -11,7 +11,6 @@ use super::verbs::Cq;
 use crate::bindings;
 use crate::edge::Passed;
 use crate::edge::View;
-use crate::features::Limit;
 use crate::features::RawLimit;
 use crate::sync::IrqLock;
 use core::mem::offset_of;
@@ -231,96 +230,6 @@ impl Device {
     /// Returns whether there is a port of this number.
     pub fn has_port(&self, port: u32) -> bool {
         self.ports().contains(&port)
-    }
-
-    /// Capabilities (`enum ib_device_cap_flags`).
-    #[inline(always)]
-    pub fn device_caps(&self) -> u64 {
-        self.attrs().device_cap_flags()
-    }
-
-    /// System image GUID, in network byte order.
-    #[inline(always)]
-    pub fn sys_image_guid(&self) -> u64 {
-        self.attrs().sys_image_guid()
-    }
-
-    /// Time that the device takes to acknowledge (IBTA's exponent).
-    #[inline(always)]
-    pub fn ca_ack_delay(&self) -> u8 {
-        self.attrs().local_ca_ack_delay()
-    }
-
-    /// Capabilities for kernel consumers (`enum ib_kernel_cap_flags`).
-    #[inline(always)]
-    pub fn kernel_caps(&self) -> u64 {
-        self.attrs().kernel_cap_flags()
-    }
-
-    /// Maximum number of scatter list entries of an RDMA READ.
-    #[inline(always)]
-    pub fn max_sge_rd(&self) -> Limit {
-        Limit::of(self.attrs().max_sge_rd())
-    }
-
-    /// Number of entries of an RDMA READ above which memory regions are faster; 0 for never.
-    #[inline(always)]
-    pub fn max_sgl_rd(&self) -> u32 {
-        self.attrs().max_sgl_rd()
-    }
-
-    /// Maximum number of pages of a region for fast registration.
-    #[inline(always)]
-    pub fn max_reg_pages(&self) -> u32 {
-        self.attrs().max_fast_reg_page_list_len()
-    }
-
-    /// Maximum number of pages of a region with protection information.
-    #[inline(always)]
-    pub fn max_pi_reg_pages(&self) -> u32 {
-        self.attrs().max_pi_fast_reg_page_list_len()
-    }
-
-    /// Maximum number of work requests of a queue of a queue pair.
-    #[inline(always)]
-    pub fn max_qp_wr(&self) -> Limit {
-        Limit::of(self.attrs().max_qp_wr())
-    }
-
-    /// Maximum number of entries of a completion queue.
-    #[inline(always)]
-    pub fn max_cqe(&self) -> Limit {
-        Limit::of(self.attrs().max_cqe())
-    }
-
-    /// Maximum number of protection domains.
-    #[inline(always)]
-    pub fn max_pd(&self) -> Limit {
-        Limit::of(self.attrs().max_pd())
-    }
-
-    /// Maximum number of completion queues.
-    #[inline(always)]
-    pub fn max_cq(&self) -> Limit {
-        Limit::of(self.attrs().max_cq())
-    }
-
-    /// Maximum number of queue pairs.
-    #[inline(always)]
-    pub fn max_qp(&self) -> Limit {
-        Limit::of(self.attrs().max_qp())
-    }
-
-    /// Maximum number of memory regions.
-    #[inline(always)]
-    pub fn max_mr(&self) -> Limit {
-        Limit::of(self.attrs().max_mr())
-    }
-
-    /// Maximum number of shared receive queues.
-    #[inline(always)]
-    pub fn max_srq(&self) -> Limit {
-        Limit::of(self.attrs().max_srq())
     }
 
     /// Returns the driver's methods.

@@ -265,11 +265,11 @@ fn check_access(device: &Device, access: u32) -> Result {
     let global = bindings::ib_device_cap_flags_IB_DEVICE_FLUSH_GLOBAL as u64;
     let persistent = bindings::ib_device_cap_flags_IB_DEVICE_FLUSH_PERSISTENT as u64;
     if (has(bindings::ib_access_flags_IB_ACCESS_ON_DEMAND)
-        && !capability(device.kernel_caps(), on_demand))
+        && !capability(device.attrs().kernel_cap_flags(), on_demand))
         || (has(bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL)
-            && !capability(device.device_caps(), global))
+            && !capability(device.attrs().device_cap_flags(), global))
         || (has(bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT)
-            && !capability(device.device_caps(), persistent))
+            && !capability(device.attrs().device_cap_flags(), persistent))
     {
         return Err(unsupported());
     }
