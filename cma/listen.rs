@@ -4,8 +4,8 @@
 //! device, present and future.
 //!
 //! Locks: `Id::starts` is held while an internal ID begins to listen, so that a device has one. That may
-//! take seconds, if a port mapper does not answer, and nothing that a handler does waits for it:
-//! requests take `Id::children` only, in which the ID is before it listens.
+//! take seconds if a port mapper does not answer, so no handler waits for this lock: requests take only
+//! `Id::children`, to which the internal ID is added before it listens.
 
 use crate::deliver;
 use crate::device;

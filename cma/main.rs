@@ -22,8 +22,9 @@
 //! | `edge` | C structures and functions |
 //!
 //! Locks, outermost first: lock of callbacks of a listener, of a request's ID; `Id::starts`,
-//! `Id::children`; `Id::tracked`; `Membership::left`; `Ports::table`, `DEVICES`, `CmaDevice::ids`, `Id::qp`, `Id::groups`, `Id::news`
-//! (none under another of these); `PEERS`; `Id::inner`, which is taken in any context.
+//! `Id::children`; `Id::tracked`; `Membership::left`; `Ports::table`, `DEVICES`, `CmaDevice::ids`,
+//! `Id::qp`, `Id::groups`, `Id::news` (none under another of these); `PEERS`; `Id::inner`, which is
+//! taken in any context.
 
 #![allow(unreachable_pub, reason = "proto is a crate of its own on the host")]
 

@@ -223,9 +223,9 @@ pub enum Refusal {
 }
 
 impl<'a, U: CmUser> Request<'a, U> {
-    /// Takes the identifier. Its events go to `user`. Whoever may have to give it up again uses
-    /// `accept`, or refuses before: if it is dropped, the peer is told only when this handler has
-    /// returned.
+    /// Takes the identifier. Its events go to `user`. A caller that may have to give it up again must
+    /// use `accept`, or refuse the request: if the identifier is dropped, the peer is told only after
+    /// this handler has returned.
     ///
     /// # Errors
     ///

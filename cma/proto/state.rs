@@ -181,8 +181,8 @@ pub enum Answer {
     Destroy,
 }
 
-/// Whether an ID is in the list for users (`rdma resource`). Its consumer may end it while it is bound, by
-/// the answer to an event: then it must not be listed any more.
+/// Whether an ID is in the list for users (`rdma resource`). The consumer may end the ID while it is being
+/// bound, by its answer to an event. The ID must not be listed after that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tracked {
     /// It is not.
@@ -460,7 +460,7 @@ impl Life {
         self.state == State::Listen
     }
 
-    /// Whether an ID may get one of a transport: whoever destroys it would not see that any more.
+    /// Whether an ID may get a transport's ID. The task that destroys the ID would not end it.
     pub const fn takes_transport(&self) -> bool {
         !matches!(self.state, State::Destroying)
     }

@@ -168,7 +168,7 @@ rdma::c_struct! {
 }
 
 /// A use of a registered client, which keeps the client: its unregistration waits for all uses. There
-/// is no other way to keep a client, so who has a `&Client` borrows a use, or is called by the
+/// is no other way to keep a client, so code that has a `&Client` borrows a use, or is called by the
 /// client's owner. Dropping the last one wakes the thread that unregisters the client. Two uses are
 /// equal if they are of the same client. Any context.
 ///

@@ -240,7 +240,7 @@ impl Uobject {
     /// The handle is locked exclusively, and nobody uses the object through it.
     #[inline]
     pub unsafe fn clear_object(&self) {
-        // SAFETY: There is no object from now on, and nobody misses it (contract of this function).
+        // SAFETY: There is no object from now on, and nobody uses it (contract of this function).
         unsafe { self.set_object(null_mut()) };
     }
 

@@ -63,7 +63,7 @@ fn duplicate<R>(kind: Kind) -> Actions<R> {
     }
 }
 
-/// Sends the answer of a connection once more, to who repeated himself.
+/// Repeats the answer of a connection to the sender of a repeated message.
 fn repeat<R>(answer: Answer) -> Option<SendRequest<R>> {
     repeat_to(To::Sender, answer)
 }
