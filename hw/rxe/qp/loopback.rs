@@ -4,18 +4,19 @@
 //! [`datagram`]; the rest of this text is about two connected queue pairs.
 //!
 //! Both engines work as over a wire, but packets are plain values. The requester's turn runs a turn
-//! of the peer's receive half inside its own and passes the request to it. The payload is copied
-//! once, from buffer to buffer:
+//! of the peer's receive half inside its own, a [`visit`], and passes its requests to it. The payload
+//! is copied once, from buffer to buffer:
 //!
 //! ```text
 //!   send turn of A                         receive turn of B, inside
 //!     engine.poll -> emit ---- request --->  engine.on_request (copies)
+//!          |  \------ emit ---- request --->  engine.on_request (copies)
 //!          |                                 engine.poll -> emit
 //!     engine.on_response <-- `Answers` <---------'
 //! ```
 //!
-//! B's responses are kept in A's `Answers` until A's engine has returned; the data of a read are
-//! copied only then. If there are more responses than fit, B keeps them, and A fetches them with
+//! The visit ends when A's engine has sent all that it may send now. B's responses are then in A's
+//! `Answers`; the data of a read are copied only when A's engine handles them. If there are more responses than fit, B keeps them, and A fetches them with
 //! further such turns. B never sends to A by itself: if it has responses that nobody fetches, it
 //! kicks A's send half.
 //!
@@ -47,11 +48,12 @@
 mod answers;
 mod datagram;
 mod requester;
+mod visit;
 
 pub(super) use answers::answer;
 pub(super) use answers::Answer;
 pub(super) use answers::Answers;
-pub(super) use datagram::DatagramVisit;
+pub(super) use visit::Visit;
 
 use super::recv::RecvHalf;
 use super::turn::bounded;
@@ -64,7 +66,6 @@ use crate::counters::Counters;
 use crate::mem::Fault;
 use crate::mem::Fill;
 use crate::proto;
-use crate::proto::Disposition;
 use crate::proto::Progress;
 use crate::proto::QpState;
 use crate::queue::cqe::Network;
@@ -72,7 +73,6 @@ use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::rcu;
 use kernel::sync::ArcBorrow;
-use rdma::net::AddrPair;
 use rdma::token::Kick;
 use rdma::token::Turn;
 
@@ -146,8 +146,6 @@ impl Spent {
 /// A request on its way to the peer's receive half.
 pub(super) struct Request<'a> {
     pub(super) packet: &'a proto::RxPacket,
-    /// The addresses that the packet would have on a wire.
-    from: &'a AddrPair,
     pub(super) network: Network,
     /// Network header that the receiver of a datagram sees.
     pub(super) grh: Option<&'a [u8; 40]>,
@@ -162,15 +160,6 @@ impl Request<'_> {
             ..*self
         }
     }
-}
-
-/// Result of a turn of the peer's receive half.
-#[derive(Clone, Copy)]
-struct Visit {
-    /// The peer has more responses to fetch.
-    owed: bool,
-    /// The request must be retried: it needs absent memory.
-    parked: bool,
 }
 
 /// What becomes of a response that needs absent memory of the peer.
@@ -290,77 +279,35 @@ impl Qp {
         })
     }
 
-    /// Runs a turn of the receive half inside the requester's turn, for a request or only to fetch
-    /// responses. Returns `None` if the half is busy.
-    fn visit(
-        this: ArcBorrow<'_, Self>,
-        mut request: Option<Request<'_>>,
-        answers: &mut Answers,
-    ) -> Option<Visit> {
-        let mut visit = Visit {
-            owed: false,
-            parked: false,
-        };
-        let mut visited = false;
+    /// Runs a turn of the receive half inside the requester's turn, to fetch responses. Returns whether
+    /// there are more; `None` if the half is busy.
+    fn fetch_from(this: ArcBorrow<'_, Self>, answers: &mut Answers) -> Option<bool> {
+        let mut owed = None;
         let mut run = bounded(|half: &mut RecvHalf, bits| {
-            if visited {
+            if owed.is_some() {
                 return Self::recv_turn(this, half, bits, &mut None);
             }
-            visited = true;
-            let (turn, became) = Self::visited(this, half, request.take(), answers);
-            visit = became;
+            let (turn, more) = Self::fetched(this, half, answers);
+            owed = Some(more);
             turn
         });
         let kick = this.recv_kick_idle(&mut run)?;
         drop(run);
         Self::after_recv(this, kick);
-        Some(visit)
+        owed
     }
 
-    /// Body of the first turn of [`Self::visit`].
-    fn visited(
+    /// Body of the first turn of [`Self::fetch_from`].
+    fn fetched(
         this: ArcBorrow<'_, Self>,
         half: &mut RecvHalf,
-        request: Option<Request<'_>>,
         answers: &mut Answers,
-    ) -> (Turn, Visit) {
-        let RecvHalf {
-            engine,
-            io,
-            backlog: _,
-            delayed_ack: _,
-            parked: before,
-            requester_waits,
-        } = half;
-        let known = match (&request, io.sender.as_ref()) {
-            (Some(request), Some(to)) => to.path().addrs().is_answered_by(request.from),
-            (Some(_), None) => false,
-            (None, _) => true,
-        };
-        let has_request = request.is_some();
-        let mut request = request.filter(|_| known);
-        let mut packet = request.as_ref().map(|request| request.packet);
-        if packet.is_some() {
-            // The next request that the user sends may be a reply.
-            this.heard.store(true, Relaxed);
-        }
-        // Nothing may overtake a parked packet from the network.
-        let mut parked = packet.is_some() && before.is_some();
-        if parked {
-            packet = None;
-        }
-        let request = request.as_mut().map(Request::borrow);
+    ) -> (Turn, bool) {
+        let RecvHalf { engine, io, .. } = half;
+        io.loopback = true;
         let mut notes = Notes::NONE;
         let mut batch = this.batch();
-        let mut host = io.host_loopback(&this, &mut batch, request, answers, &mut notes);
-        if let Some(packet) = packet {
-            // The engine counts other dispositions where they matter.
-            parked = engine.on_request(packet, &mut host) == Disposition::Parked;
-        }
-        if has_request {
-            *requester_waits = parked;
-        }
-        host.drop_packet();
+        let mut host = io.host_answers(&this, &mut batch, answers, &mut notes);
         let progress = engine.poll(&mut host, BUDGET);
         host.finish();
         drop(host);
@@ -370,12 +317,11 @@ impl Qp {
             // The requester tries again, in a turn of its own.
             this.recv_wanted.store(1, Relaxed);
         }
-        let (turn, owed) = match progress {
+        match progress {
             Progress::Idle => (Turn::Done, false),
             Progress::Blocked => (Turn::Done, true),
             // The engine is flushing.
             Progress::More => (Turn::Later(work::POLL), false),
-        };
-        (turn, Visit { owed, parked })
+        }
     }
 }

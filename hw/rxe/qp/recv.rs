@@ -150,28 +150,22 @@ impl RecvIo {
         }
     }
 
-    /// Returns the host for one turn inside that of a requester on this device.
-    pub(super) fn host_loopback<'a, 'm>(
+    /// Returns the host that only puts responses into `answers`, for a requester on this device.
+    pub(super) fn host_answers<'a, 'm>(
         &'a mut self,
         qp: &'a Qp,
         batch: &'a mut Batch<'m>,
-        request: Option<Request<'a>>,
         answers: &'a mut Answers,
         notes: &'a mut Notes,
     ) -> RecvWorld<'a, 'm> {
-        self.loopback = true;
         RecvWorld {
-            batch,
-            qp,
-            io: self,
-            present: request.map_or(Present::Nothing, Present::Request),
             answers: Some(answers),
-            notes,
+            ..self.host(qp, batch, notes)
         }
     }
 
-    /// Returns the host for a datagram of a sender on this device, in the sender's turn.
-    pub(super) fn host_datagram<'a, 'm>(
+    /// Returns the host for a request of a sender on this device, in the sender's turn.
+    pub(super) fn host_request<'a, 'm>(
         &'a mut self,
         qp: &'a Qp,
         batch: &'a mut Batch<'m>,
@@ -179,12 +173,8 @@ impl RecvIo {
         notes: &'a mut Notes,
     ) -> RecvWorld<'a, 'm> {
         RecvWorld {
-            batch,
-            qp,
-            io: self,
             present: Present::Request(request),
-            answers: None,
-            notes,
+            ..self.host(qp, batch, notes)
         }
     }
 

@@ -10,10 +10,10 @@ use super::datagram::Destinations;
 use super::early::Keeper;
 use super::early::Stash;
 use super::loopback::Answer;
-use super::loopback::DatagramVisit;
 use super::loopback::Link;
 use super::loopback::LoopbackPeer;
 use super::loopback::Spent;
+use super::loopback::Visit;
 use super::wire::Sender;
 use super::Notes;
 use super::Qp;
@@ -174,7 +174,7 @@ impl SendIo {
             packet: None,
             answer: None,
             spent: Spent::default(),
-            visit: DatagramVisit::NONE,
+            visit: Visit::NONE,
         }
     }
 
@@ -206,9 +206,9 @@ pub(super) struct SendWorld<'a> {
     pub(super) spent: Spent,
     /// Owned by the caller, who reads them after the turn; a reference avoids moving them.
     notes: &'a mut Notes,
-    /// The visit to the receiver of the last datagrams, if it is on this device. The last field: its
-    /// consumer is notified after the memory of this half is released.
-    pub(super) visit: DatagramVisit<'a>,
+    /// The visit to the receiver of the last requests, if it is on this device. The last field: the
+    /// consumer of datagrams is notified after the memory of this half is released.
+    pub(super) visit: Visit<'a>,
 }
 
 impl SendWorld<'_> {

@@ -23,7 +23,6 @@ use crate::wire::Bth;
 use crate::wire::Opcode;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use rdma::net::AddrPair;
 use rdma::net::InFlight;
 
 /// A destination, and the route to it while that is valid.
@@ -79,14 +78,10 @@ impl Sender {
         })
     }
 
-    /// Returns the addresses of a datagram to a receiver on this device, and the network header that
-    /// the receiver sees. A stream of one length has the same header.
+    /// Returns the network header that a receiver of a datagram on this device sees. A stream of one
+    /// length has the same header.
     #[inline]
-    pub(super) fn outer(
-        &mut self,
-        opcode: Opcode,
-        payload_len: usize,
-    ) -> Option<(&AddrPair, &[u8; 40])> {
+    pub(super) fn grh(&mut self, opcode: Opcode, payload_len: usize) -> Option<&[u8; 40]> {
         let same = self
             .grh
             .as_ref()
@@ -98,7 +93,7 @@ impl Sender {
                 bytes: net::grh(&self.path, opcode, payload_len),
             });
         }
-        Some((self.path.addrs(), &self.grh.as_ref()?.bytes))
+        Some(&self.grh.as_ref()?.bytes)
     }
 
     /// Sends a packet whose payload `fill` writes; it leaves in [`Self::flush`] at the latest.

@@ -10,10 +10,11 @@ use super::super::Qp;
 use super::answers::received;
 use super::answers::Answer;
 use super::answers::Answers;
+use super::visit::Handed;
+use super::visit::TakenHalf;
 use super::LoopbackPeer;
 use super::Read;
 use super::Request;
-use super::Visit;
 use super::PIECE;
 use crate::counters::Counter;
 use crate::mem::Batch;
@@ -36,7 +37,9 @@ use crate::proto::TxPacket;
 use crate::proto::WcStatus;
 use crate::queue::lazy::LazyVec;
 use crate::queue::work::SendQueue;
+use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
+use kernel::sync::ArcBorrow;
 
 /// Reads the payload of a request for a peer on this device. The payload was checked before, but may
 /// have become unreadable since: pages may have become absent, and the user may have deregistered
@@ -147,6 +150,19 @@ impl Data<'_, '_> {
     }
 }
 
+/// What a request to the peer on this device finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receiver {
+    /// The peer, which is being visited.
+    Visited,
+    /// The peer's receive half is busy.
+    Busy,
+    /// It must handle a packet first that waits for memory.
+    Parked,
+    /// The peer expects requests from another address.
+    Nobody,
+}
+
 impl Qp {
     /// Sends requests, handles the responses of a peer on this device, and sends what they permit,
     /// up to the budget of a turn.
@@ -159,6 +175,7 @@ impl Qp {
         loop {
             host.spent.peer_faults = false;
             let progress = engine.poll(at, host, left);
+            host.end_visit_to_peer();
             let heard = host.hear(engine, at);
             if host.spent.busy || host.spent.parked {
                 return Progress::Blocked;
@@ -238,43 +255,107 @@ impl<'a> SendWorld<'a> {
         Some(self.hand_over(peer, packet))
     }
 
-    fn hand_over(&mut self, peer: LoopbackPeer<'_>, packet: &TxPacket) -> Result<(), TxError> {
+    fn hand_over(&mut self, peer: LoopbackPeer<'a>, packet: &TxPacket) -> Result<(), TxError> {
         let len = packet.payload.len();
-        let SendIo {
-            queue,
-            sender,
-            link,
-            ..
-        } = &mut *self.io;
-        let from = sender.as_ref().map(|sender| sender.path().addrs());
-        let from = from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?;
+        match self.visit_peer(peer.qp)? {
+            Receiver::Visited => {}
+            Receiver::Busy => {
+                self.spent.busy = true;
+                return Err(TxError::Blocked);
+            }
+            Receiver::Parked => {
+                self.spent.peer_faults = true;
+                return Err(TxError::Blocked);
+            }
+            Receiver::Nobody => {
+                let checked = with_data(packet, &mut self.io.queue, &mut self.batch, |_| ());
+                checked.map_err(|error| self.refused(error))?;
+                self.spent.add(len);
+                return Ok(());
+            }
+        }
+        let Self {
+            io, batch, visit, ..
+        } = self;
+        let SendIo { queue, .. } = &mut **io;
+        let failed = TxError::BadPayload(WcStatus::LocQpOp);
+        let half = visit.half().ok_or(failed)?;
         // Errors in local memory must not affect the peer.
-        let visited = with_data(packet, queue, &mut self.batch, |data| {
-            let request = Request {
+        let handed = with_data(packet, queue, batch, |data| {
+            let handed = half.receive(Request {
                 packet: &received(packet),
-                from,
                 network: peer.network,
                 grh: None,
                 fill: &mut |at, room, locks| data.fill(at, room, locks),
-            };
-            let visit = Qp::visit(peer.qp, Some(request), &mut link.answers);
-            (visit, data.failed())
+            });
+            half.state().requester_waits = handed == Handed::Parked;
+            (handed, data.failed())
         });
-        let (visit, failed) = visited.map_err(|error| self.refused(error))?;
-        let Some(Visit { owed, parked }) = visit else {
-            self.spent.busy = true;
-            return Err(TxError::Blocked);
-        };
-        self.io.link.owed = owed;
-        if parked {
-            if let Some(error) = failed {
-                return Err(self.refused(error));
+        match handed.map_err(|error| self.refused(error))? {
+            (Handed::Over | Handed::Dropped, _) => {
+                self.spent.add(len);
+                Ok(())
             }
-            self.spent.peer_faults = true;
-            return Err(TxError::Blocked);
+            (Handed::Parked, Some(error)) => Err(self.refused(error)),
+            (Handed::Parked, None) => {
+                self.spent.peer_faults = true;
+                Err(TxError::Blocked)
+            }
         }
-        self.spent.add(len);
-        Ok(())
+    }
+
+    /// Visits the peer, unless this is the present visit.
+    #[inline]
+    fn visit_peer(&mut self, peer: ArcBorrow<'a, Qp>) -> Result<Receiver, TxError> {
+        if self.visit.goes_on(peer.number) {
+            return Ok(Receiver::Visited);
+        }
+        self.begin_visit_to_peer(peer)
+    }
+
+    #[inline(never)]
+    fn begin_visit_to_peer(&mut self, peer: ArcBorrow<'a, Qp>) -> Result<Receiver, TxError> {
+        self.end_visit_to_peer();
+        let from = self.io.sender.as_ref().map(|sender| sender.path().addrs());
+        let from = from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?;
+        let taken = TakenHalf::take(peer).or_else(|| {
+            // The holder checks the flag after it releases the token, which may be now.
+            let _: u32 = peer.recv_wanted.xchg(1, Full);
+            TakenHalf::take(peer)
+        });
+        let Some(mut taken) = taken else {
+            return Ok(Receiver::Busy);
+        };
+        let half = taken.state();
+        half.io.loopback = true;
+        let to = half.io.sender.as_ref();
+        let receiver = if !to.is_some_and(|to| to.path().addrs().is_answered_by(from)) {
+            half.requester_waits = false;
+            Receiver::Nobody
+        } else if half.parked.is_some() {
+            // Nothing may overtake a parked packet from the network.
+            half.requester_waits = true;
+            Receiver::Parked
+        } else {
+            Receiver::Visited
+        };
+        match receiver {
+            Receiver::Visited => self.visit.begin(taken),
+            Receiver::Busy | Receiver::Parked | Receiver::Nobody => {
+                let link = &mut self.io.link;
+                link.owed = taken.release(Some(&mut link.answers));
+            }
+        }
+        Ok(receiver)
+    }
+
+    /// Ends the present visit to the peer of a connected queue pair, and takes its responses.
+    #[inline]
+    fn end_visit_to_peer(&mut self) {
+        let link = &mut self.io.link;
+        if let Some(owed) = self.visit.end_with(&mut link.answers) {
+            link.owed = owed;
+        }
     }
 
     /// Converts the failure to read a request's buffers.
@@ -351,9 +432,9 @@ impl<'a> SendWorld<'a> {
             link.owed = false;
             return;
         };
-        match Qp::visit(peer, None, &mut link.answers) {
+        match Qp::fetch_from(peer, &mut link.answers) {
             // The peer keeps responses only if it has filled the available room.
-            Some(visit) => link.owed = visit.owed && !link.answers.is_empty(),
+            Some(owed) => link.owed = owed && !link.answers.is_empty(),
             None => self.spent.busy = true,
         }
     }
