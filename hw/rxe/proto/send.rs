@@ -17,8 +17,8 @@
 //!
 //! Normally `nxt == top`. To retransmit everything (go-back-N), `nxt` is set to `una` and `at` to
 //! the oldest slot; offsets follow from the PSNs, so slots need not be rolled back. The oldest slot
-//! is completed as soon as it is done, in order, and freed. A datagram is usually done before it would
-//! take a slot ([`datagram`]).
+//! is completed as soon as it is done, in order, and freed. A request of one packet that nobody
+//! acknowledges is usually done before it would take a slot ([`unreliable`]).
 //!
 //! # Loss recovery
 //!
@@ -43,6 +43,7 @@ mod request;
 mod retransmit;
 mod slots;
 mod transmit;
+mod unreliable;
 mod window;
 
 use crate::wire::Psn;

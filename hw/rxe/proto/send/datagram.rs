@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sending of datagrams.
-//!
-//! A datagram is a request of one packet, and is done once that is sent. So it is passed from the
-//! ring to the host without being held; only one that must wait, or fails, becomes a slot.
+//! Sending of datagrams, which are requests of one packet.
 //!
 //! IBTA 9.8.3, 10.2.5 (Q_Keys).
 
@@ -12,9 +9,6 @@ use crate::wire::Ext;
 use crate::wire::ImmDt;
 use crate::wire::Opcode;
 
-use super::super::host::Counter;
-use super::super::host::Progress;
-use super::super::host::SendFetch;
 use super::super::host::SendHost;
 use super::super::host::TxError;
 use super::super::packet::Dest;
@@ -25,50 +19,14 @@ use super::super::types::WcStatus;
 use super::super::types::GSI_QKEY;
 use super::super::wqe::SendOp;
 use super::super::wqe::SendWqe;
-use super::completion;
 use super::request;
+use super::unreliable::unsent;
 use super::SendSide;
-use super::Slot;
 use super::SlotState;
 use super::Slots;
 use super::Step;
 
 impl<S: Slots> SendSide<S> {
-    /// Sends the next datagram. The side is open and holds no requests.
-    pub(super) fn next_datagram(&mut self, host: &mut impl SendHost) -> Step {
-        if self.sq_empty || self.room == 0 {
-            return Step::Stop(Progress::Idle);
-        }
-        // Free, and still free for the next one if this one is done at once.
-        let slot = self.head;
-        let wqe = match host.fetch(slot) {
-            SendFetch::Wqe(wqe) => wqe,
-            SendFetch::Empty => {
-                self.sq_empty = true;
-                return Step::Stop(Progress::Idle);
-            }
-            SendFetch::Bad { wr_id, status } => {
-                self.fetched_bad(slot, wr_id, status);
-                self.held = 1;
-                return Step::Again;
-            }
-        };
-        let (state, step) = match self.send_datagram(host, &wqe, slot) {
-            Ok(()) => {
-                host.retire(slot);
-                host.count(Counter::Send);
-                if wqe.flags.signaled {
-                    host.complete(&completion(&wqe, WcStatus::Success));
-                }
-                return Step::Again;
-            }
-            Err(error) => unsent(error),
-        };
-        self.slots.put(slot, Slot { wqe, state });
-        self.held = 1;
-        step
-    }
-
     /// Sends the datagram at the cursor, which had to wait.
     pub(super) fn held_datagram(&mut self, host: &mut impl SendHost, wqe: &SendWqe) -> Step {
         let slot = self.index(self.at);
@@ -86,7 +44,7 @@ impl<S: Slots> SendSide<S> {
     ///
     /// Those of [`SendHost::emit`]; `BadPayload` also if the request is invalid.
     #[inline]
-    fn send_datagram(
+    pub(super) fn send_datagram(
         &mut self,
         host: &mut impl SendHost,
         wqe: &SendWqe,
@@ -130,19 +88,7 @@ impl<S: Slots> SendSide<S> {
                 mtu: self.attr.mtu,
             })?;
         }
-        // State changes only now, after the packet was sent.
-        self.nxt += 1;
-        self.una = self.nxt;
-        self.top = self.nxt;
+        self.sent_only();
         Ok(())
-    }
-}
-
-/// Returns the state of a request that was not sent, and what follows.
-fn unsent(error: TxError) -> (SlotState, Step) {
-    match error {
-        TxError::Blocked => (SlotState::Waiting, Step::Stop(Progress::Blocked)),
-        TxError::Enough => (SlotState::Waiting, Step::Stop(Progress::More)),
-        TxError::BadPayload(status) => (SlotState::Failed(status), Step::Again),
     }
 }

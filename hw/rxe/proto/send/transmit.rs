@@ -35,8 +35,8 @@ impl<S: Slots> SendSide<S> {
         match self.gate {
             Gate::Closed | Gate::Drained => return Step::Stop(Progress::Idle),
             Gate::Error => return self.flush_one(host),
-            Gate::Open if self.held == 0 && self.attr.kind.is_datagram() => {
-                return self.next_datagram(host);
+            Gate::Open if self.held == 0 && self.attr.kind != QpType::Rc => {
+                return self.next_unreliable(host);
             }
             Gate::Open | Gate::Draining => {}
         }
