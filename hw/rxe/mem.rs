@@ -80,6 +80,8 @@ pub(crate) mod access {
     /// `IB_ACCESS_OPTIONAL`: hints, which may be ignored.
     pub(crate) const OPTIONAL: u32 = 0x3ff0_0000;
 
+    /// Rights with any of which a region's pages are pinned for writing.
+    pub(crate) const WRITES: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_ATOMIC;
     /// All rights of a peer.
     pub(crate) const REMOTE: u32 = REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
     /// Rights that a user may request for a region.

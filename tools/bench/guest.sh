@@ -103,6 +103,26 @@ tcp() {
     echo "R|$name|${value:-failed}|us"
 }
 
+# What a queue pair takes that nobody has used yet, with its rings, which the program maps.
+idle_memory() {
+    local count=2000 before
+    wanted "memory of an idle QP" || return 0
+    mkfifo /tmp/hold
+    on 1 rates rxe1 hold 1 </dev/null >/dev/null
+    before=$(available)
+    on 1 rates rxe1 hold $count </tmp/hold >/tmp/held &
+    exec 5>/tmp/hold
+    for _ in $(seq 600); do if grep -q held /tmp/held; then break; fi; sleep 0.1; done
+    if grep -q held /tmp/held; then
+        awk -v used=$((before - $(available))) -v n=$count 'BEGIN { printf "R|memory of an idle QP|%.2f|KiB\n", used / n }'
+    else
+        echo "R|memory of an idle QP|failed|KiB"
+    fi
+    exec 5>&-
+    wait
+}
+available() { awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo; }
+
 # What a user would take instead, and the sizes that the other rows leave out, on one wire.
 sizes() {
     local mtu
@@ -120,11 +140,14 @@ sizes() {
     figure "wire read 1 MiB, MTU 4096" 4 "16 * $volume" pair 60 v4 ib_read_bw -m 4096 -s 1048576 -n 20 "${wait[@]}"
     # Time for a message of either direction.
     figure "wire send 16 KiB both ways, MTU 4096" 5 "$rate" pair 60 v4 ib_send_bw -b -m 4096 -s 16384 -n 1000 "${wait[@]}"
+    figure "wire send 4 KiB, MTU 4096" 5 "$rate" pair 60 v4 ib_send_bw -m 4096 -s 4096 -n 5000 "${wait[@]}"
     figure "wire send 4 KiB, MTU 4096, 64 QPs" 5 "$rate" pair 60 v4 ib_send_bw -m 4096 -s 4096 -q 64 -n 128 "${wait[@]}"
+    figure "wire send 4 KiB, MTU 4096, 1024 QPs" 5 "$rate" pair 60 v4 ib_send_bw -m 4096 -s 4096 -q 1024 -t 16 -r 16 -n 16 "${wait[@]}"
     figure "loop send 4 KiB, MTU 4096, 64 QPs" 5 "$rate" loop ib_send_bw -m 4096 -s 4096 -q 64 -n 128 "${wait[@]}"
 }
 if [ -n "${TCP:-}" ]; then
     sizes
+    idle_memory
     exit
 fi
 

@@ -407,8 +407,14 @@ impl MrCore {
         self.rights(claim)
     }
 
+    /// Checks the rights. What `claim` writes is then memory of a region that may be written, also if it
+    /// names no right because those of a window count.
+    #[inline]
     fn rights(&self, claim: &Claim) -> Result<(), MemError> {
-        if self.access.load(Relaxed) & claim.access != claim.access {
+        let rights = self.access.load(Relaxed);
+        if rights & claim.access != claim.access
+            || claim.writes() && rights & super::access::WRITES == 0
+        {
             return Err(MemError::Access);
         }
         Ok(())

@@ -325,7 +325,8 @@ impl SendWorld<'_> {
             // A datagram with an unusable address is lost, like any other.
             return Ok(());
         };
-        if let Some(network) = sender.loopback(&qp.dev) {
+        let local = sender.loopback(&qp.dev);
+        if let Some(network) = local.filter(|_| !sender.path().addrs().is_multicast()) {
             if let Some(handed) = self.hand_datagram(packet, network) {
                 return handed;
             }

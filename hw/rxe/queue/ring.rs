@@ -119,6 +119,15 @@ impl<M: RingMem> Consumer<M> {
         slot
     }
 
+    /// Takes the entry that [`Consumer::peek`] returned, and returns its slot and those in progress to
+    /// the producer.
+    pub fn consume(&mut self) {
+        self.taken = self.layout.advance(self.taken, 1);
+        self.tail = self.taken;
+        // The offset is inside every queue, so this does not fail.
+        let _: Option<()> = self.mem.store_release(CONSUMER_INDEX, self.tail);
+    }
+
     /// Returns the oldest `n` slots in progress to the producer.
     pub fn retire(&mut self, n: u32) {
         self.tail = self.layout.advance(self.tail, n.min(self.in_work()));

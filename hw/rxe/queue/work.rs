@@ -393,8 +393,7 @@ impl RecvQueue {
             Some(list) => parse_recv(&entry, list),
             None => return RecvFetch::Empty,
         };
-        self.ring.take();
-        self.ring.retire(1);
+        self.ring.consume();
         buffers.cursor = Cursor::START;
         match parsed {
             Ok((wqe, count)) => {

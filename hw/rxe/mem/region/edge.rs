@@ -14,8 +14,8 @@ use rdma::gate::Entered;
 impl MrCore {
     /// Calls `f` with `len` bytes at `va`, if `claim` permits the access.
     ///
-    /// `f` may write if `claim` is for writing; the claim must then include a write right. `f` may
-    /// run under a spinlock with interrupts off, so it must not sleep.
+    /// `f` may write if `claim` is for writing. It may run under a spinlock with interrupts off, so it must
+    /// not sleep.
     ///
     /// # Errors
     ///
@@ -34,8 +34,8 @@ impl MrCore {
         let writes = claim.writes();
         Self::with_pieces(this, claim, va, len, |pieces| {
             // SAFETY: The pieces are of the region's backing memory, which stays mapped while `this`
-            // exists (type invariant) and, if it comes and goes, its lock is held during this call. It
-            // is writable if the claim's rights, or those of the window used, include writing.
+            // exists (type invariant) and, if it comes and goes, its lock is held during this call. If
+            // it is to be written, `rights` has found a right with which it is writable.
             f(unsafe { Reach::new(pieces, writes) })
         })
     }
@@ -69,8 +69,8 @@ impl MrCore {
         this.permits(claim).ok()?;
         let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
         // SAFETY: The piece lies in memory of `backing`, which is mapped while `this` exists (type
-        // invariant): a user's pinned pages, or memory that a kernel user named itself. It is
-        // writable if the claim's rights include writing.
+        // invariant): a user's pinned pages, or memory that a kernel user named itself. If it is to be
+        // written, `rights` has found a right with which it is writable.
         Some(unsafe { Part::new(Piece { at, len }, claim.writes()) })
     }
 
@@ -93,7 +93,8 @@ impl MrCore {
         }
         this.permits(claim).ok()?;
         // SAFETY: The pieces lie in a user's pinned pages, which are mapped while `this` exists (type
-        // invariant). They are writable if the claim's rights include writing.
+        // invariant). If they are to be written, `rights` has found a right with which they are
+        // writable.
         Some(unsafe { Reach::new(pieces, claim.writes()) })
     }
 }

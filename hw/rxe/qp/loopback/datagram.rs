@@ -41,15 +41,14 @@ enum Receiver {
 
 impl SendWorld<'_> {
     /// Passes a datagram to its destination on this device, to which the sender that was found last
-    /// leads. Returns `None` if it must be sent as a packet.
+    /// leads, which is not multicast. Returns `None` if it must be sent as a packet.
     pub(in crate::qp) fn hand_datagram(
         &mut self,
         packet: &TxPacket,
         network: Network,
     ) -> Option<Result<(), TxError>> {
         let to = packet.dest.qpn().0;
-        let addrs = self.io.destinations.found()?.path().addrs();
-        if to == MULTICAST_QPN || addrs.is_multicast() {
+        if to == MULTICAST_QPN {
             return None;
         }
         if self.spent.all() {

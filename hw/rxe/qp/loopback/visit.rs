@@ -44,7 +44,7 @@ impl<'a> Visit<'a> {
     pub(in crate::qp) const NONE: Self = Self(None);
 
     /// Returns whether this is a visit to queue pair `number` that takes another request.
-    #[inline]
+    #[inline(always)]
     pub(super) fn goes_on(&self, number: u32) -> bool {
         matches!(&self.0, Some(half) if half.qp.number == number && half.goes_on())
     }
