@@ -208,7 +208,7 @@ pub enum Progress {
 pub trait SendHost {
     /// Takes the next posted request off the user's ring into private slot `slot`. The ring entry
     /// stays occupied until [`retire`](Self::retire). The engine calls it for free slots only, and
-    /// uses slots in circular order; a datagram that is done at once leaves its slot to the next one.
+    /// uses slots in circular order; a request that is done at once leaves its slot to the next one.
     fn fetch(&mut self, slot: u32) -> SendFetch;
 
     /// Reports that the request in `slot` is finished; the ring entry may be reused. Called in the

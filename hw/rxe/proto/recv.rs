@@ -354,6 +354,11 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         self.reply != Reply::Nothing || self.running != 0 || self.notices.is_due()
     }
 
+    /// Returns whether packets of responses to reads, atomics, atomic writes or flushes are to be sent.
+    pub fn is_responding(&self) -> bool {
+        self.running != 0
+    }
+
     /// Returns whether only an acknowledgment of complete messages is pending and no packet is
     /// known to be missing: the acknowledgment may then be delayed
     /// ([`delayed_ack`](super::delayed_ack)).

@@ -15,8 +15,9 @@
 //!     engine.on_response <-- `Answers` <---------'
 //! ```
 //!
-//! The visit ends when A's engine has sent all that it may send now. B's responses are then in A's
-//! `Answers`; the data of a read are copied only when A's engine handles them. If there are more responses than fit, B keeps them, and A fetches them with
+//! The visit ends when A's engine has sent all that it may send now, and earlier after a request that has
+//! a response, or that was dropped. B's responses are then in A's `Answers`; the data of a read are copied
+//! only when A's engine handles them. If there are more responses than fit, B keeps them, and A fetches them with
 //! further such turns. B never sends to A by itself: if it has responses that nobody fetches, it
 //! kicks A's send half.
 //!
@@ -76,7 +77,7 @@ use kernel::sync::ArcBorrow;
 use rdma::token::Kick;
 use rdma::token::Turn;
 
-/// Maximum payload of a loopback packet in bytes, that is, of one receive turn.
+/// Maximum payload of a loopback packet in bytes.
 pub(super) const PIECE: u32 = 64 << 10;
 
 /// Payload bytes that a send turn moves before it yields the CPU.

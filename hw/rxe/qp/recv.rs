@@ -193,7 +193,7 @@ impl RecvIo {
 pub(super) struct RecvWorld<'a, 'm> {
     qp: &'a Qp,
     io: &'a mut RecvIo,
-    /// Owned by the caller, who drops it after the turn; datagrams on one device share it.
+    /// Owned by the caller, who drops it after the turn; requests on one device share it.
     batch: &'a mut Batch<'m>,
     present: Present<'a>,
     /// Destination of responses, if a requester on this device takes them.

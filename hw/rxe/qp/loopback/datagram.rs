@@ -21,7 +21,6 @@ use super::super::send::SendWorld;
 use super::answers::received;
 use super::requester::with_data;
 use super::visit::Handed;
-use super::visit::TakenHalf;
 use super::Request;
 use crate::device::MULTICAST_QPN;
 use crate::proto::TxError;
@@ -125,14 +124,17 @@ impl SendWorld<'_> {
         else {
             return Receiver::Nobody;
         };
-        let Some(half) = TakenHalf::take(peer) else {
-            return Receiver::Busy;
-        };
-        if half.has_earlier_packets() {
-            let _: bool = half.release(None);
+        if !self.visit.begin(peer) {
             return Receiver::Busy;
         }
-        self.visit.begin(half);
+        if self
+            .visit
+            .half()
+            .is_some_and(|half| half.has_earlier_packets())
+        {
+            self.end_visit();
+            return Receiver::Busy;
+        }
         Receiver::Visited
     }
 

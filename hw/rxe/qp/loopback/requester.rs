@@ -11,7 +11,6 @@ use super::answers::received;
 use super::answers::Answer;
 use super::answers::Answers;
 use super::visit::Handed;
-use super::visit::TakenHalf;
 use super::LoopbackPeer;
 use super::Read;
 use super::Request;
@@ -175,7 +174,9 @@ impl Qp {
         loop {
             host.spent.peer_faults = false;
             let progress = engine.poll(at, host, left);
-            host.end_visit_to_peer();
+            if !host.qp.kind.is_datagram() {
+                host.end_visit_to_peer();
+            }
             let heard = host.hear(engine, at);
             if host.spent.busy || host.spent.parked {
                 return Progress::Blocked;
@@ -291,9 +292,20 @@ impl<'a> SendWorld<'a> {
             half.state().requester_waits = handed == Handed::Parked;
             (handed, data.failed())
         });
+        let is_responding = half.state().engine.is_responding();
         match handed.map_err(|error| self.refused(error))? {
-            (Handed::Over | Handed::Dropped, _) => {
+            (Handed::Over, _) => {
                 self.spent.add(len);
+                if is_responding {
+                    // Responses are sent at once: the peer keeps no more of them than it has to.
+                    self.end_visit_to_peer();
+                }
+                Ok(())
+            }
+            (Handed::Dropped, _) => {
+                self.spent.add(len);
+                // There may be no receive request, which the consumer posts when it is notified.
+                self.end_visit_to_peer();
                 Ok(())
             }
             (Handed::Parked, Some(error)) => Err(self.refused(error)),
@@ -318,15 +330,17 @@ impl<'a> SendWorld<'a> {
         self.end_visit_to_peer();
         let from = self.io.sender.as_ref().map(|sender| sender.path().addrs());
         let from = from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?;
-        let taken = TakenHalf::take(peer).or_else(|| {
+        if !self.visit.begin(peer) {
             // The holder checks the flag after it releases the token, which may be now.
             let _: u32 = peer.recv_wanted.xchg(1, Full);
-            TakenHalf::take(peer)
-        });
-        let Some(mut taken) = taken else {
+            if !self.visit.begin(peer) {
+                return Ok(Receiver::Busy);
+            }
+        }
+        let Some(half) = self.visit.half() else {
             return Ok(Receiver::Busy);
         };
-        let half = taken.state();
+        let half = half.state();
         half.io.loopback = true;
         let to = half.io.sender.as_ref();
         let receiver = if !to.is_some_and(|to| to.path().addrs().is_answered_by(from)) {
@@ -337,15 +351,9 @@ impl<'a> SendWorld<'a> {
             half.requester_waits = true;
             Receiver::Parked
         } else {
-            Receiver::Visited
+            return Ok(Receiver::Visited);
         };
-        match receiver {
-            Receiver::Visited => self.visit.begin(taken),
-            Receiver::Busy | Receiver::Parked | Receiver::Nobody => {
-                let link = &mut self.io.link;
-                link.owed = taken.release(Some(&mut link.answers));
-            }
-        }
+        self.end_visit_to_peer();
         Ok(receiver)
     }
 

@@ -49,11 +49,13 @@ impl<'a> Visit<'a> {
         matches!(&self.0, Some(half) if half.qp.number == number && half.goes_on())
     }
 
-    /// Begins a visit. One that is still present ends first.
+    /// Begins a visit to `qp`, if its receive half is idle; one that is still present ends first. Returns
+    /// whether the half is visited.
     #[inline]
-    pub(super) fn begin(&mut self, half: TakenHalf<'a>) {
+    pub(super) fn begin(&mut self, qp: ArcBorrow<'a, Qp>) -> bool {
         self.end();
-        self.0 = Some(half);
+        self.0 = TakenHalf::take(qp);
+        self.0.is_some()
     }
 
     /// Returns the half that is being visited.
@@ -94,8 +96,8 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// A receive half on this device that takes requests of a sender's turn. It ends by
-/// [`Self::release`], which [`Visit`] calls.
+/// A receive half on this device that takes requests of a sender's turn. Only [`Visit`] makes one, and
+/// ends it by [`Self::release`].
 pub(super) struct TakenHalf<'a> {
     qp: ArcBorrow<'a, Qp>,
     half: Exclusive<'a, RecvHalf>,
@@ -106,7 +108,7 @@ pub(super) struct TakenHalf<'a> {
 impl<'a> TakenHalf<'a> {
     /// Takes the receive half of `qp`, if it is idle.
     #[inline]
-    pub(super) fn take(qp: ArcBorrow<'a, Qp>) -> Option<Self> {
+    fn take(qp: ArcBorrow<'a, Qp>) -> Option<Self> {
         let there = rdma::table::plain(qp);
         Some(Self {
             qp,
@@ -163,7 +165,7 @@ impl<'a> TakenHalf<'a> {
 
     /// Ends the turn of the half, and releases it. Consumers are notified. Responses are put into
     /// `answers`; returns whether there are more of them.
-    pub(super) fn release(self, answers: Option<&mut Answers>) -> bool {
+    fn release(self, answers: Option<&mut Answers>) -> bool {
         let Self {
             qp,
             mut half,

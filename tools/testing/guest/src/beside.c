@@ -203,6 +203,73 @@ static int unreliable(struct loop *l)
 	return ok;
 }
 
+/* Posts COUNT requests of LEN bytes each by one doorbell: from the start of the buffer, to its other half. */
+static int post_list(struct loop *l, int n, enum ibv_wr_opcode opcode, int count, size_t len)
+{
+	struct ibv_sge s[16];
+	struct ibv_send_wr w[16], *b;
+
+	memset(w, 0, sizeof(w));
+	for (int i = 0; i < count; i++) {
+		s[i] = (struct ibv_sge){ (uintptr_t)l->buf + i * len, len, l->mr->lkey };
+		w[i].sg_list = &s[i];
+		w[i].num_sge = 1;
+		w[i].opcode = opcode;
+		w[i].send_flags = IBV_SEND_SIGNALED;
+		w[i].wr.rdma.remote_addr = (uintptr_t)l->buf + HALF + i * len;
+		w[i].wr.rdma.rkey = l->mr->rkey;
+		w[i].next = i + 1 < count ? &w[i + 1] : NULL;
+	}
+	return !ibv_post_send(l->qp[n], w, &b);
+}
+
+/* More reads by one doorbell than the neighbour keeps at a time. */
+static int many_reads(struct loop *l)
+{
+	enum { COUNT = 8, LEN = 3000 };
+
+	make(l, 2, IBV_QPT_RC);
+	int ok = !loop_to_rts(l, 0, l->qp[1]->qp_num, ALL);
+
+	loop_depth = 1;
+	ok &= !loop_to_rts(l, 1, l->qp[0]->qp_num, ALL);
+	loop_depth = 4;
+	fill(l->buf + HALF, COUNT * LEN, 7);
+	memset(l->buf, 0, COUNT * LEN);
+	ok &= post_list(l, 0, IBV_WR_RDMA_READ, COUNT, LEN);
+	for (int i = 0; ok && i < COUNT; i++)
+		ok &= wait_for(l->cq[0], IBV_WC_SUCCESS);
+	ok &= !memcmp(l->buf, l->buf + HALF, COUNT * LEN);
+	unmake(l, 2);
+	return ok;
+}
+
+/* By one doorbell, as many messages as there are receives, then more: these are lost, not those before. */
+static int unreliable_lists(struct loop *l)
+{
+	enum { COUNT = 12, FEW = 5, LEN = 700 };
+	struct ibv_wc wc;
+
+	make(l, 2, IBV_QPT_UC);
+	int ok = !to_uc(l, 0, l->qp[1]->qp_num) && !to_uc(l, 1, l->qp[0]->qp_num);
+	for (int round = 0; ok && round < 50; round++) {
+		int receives = round % 2 ? FEW : COUNT;
+
+		fill(l->buf, COUNT * LEN, round);
+		memset(l->buf + HALF, 0, COUNT * LEN);
+		for (int i = 0; i < receives; i++)
+			ok &= post_recv(l, 1, HALF + i * LEN, LEN);
+		ok &= post_list(l, 0, IBV_WR_SEND, COUNT, LEN);
+		for (int i = 0; ok && i < receives; i++)
+			ok &= wait_for(l->cq[1], IBV_WC_SUCCESS);
+		for (int i = 0; ok && i < COUNT; i++)
+			ok &= wait_for(l->cq[0], IBV_WC_SUCCESS);
+		ok &= !memcmp(l->buf, l->buf + HALF, receives * LEN) && !ibv_poll_cq(l->cq[1], 1, &wc);
+	}
+	unmake(l, 2);
+	return ok;
+}
+
 /* The neighbour is destroyed, then it is there but connected elsewhere. */
 static int gone(struct loop *l)
 {
@@ -238,6 +305,8 @@ int main(int argc, char **argv)
 	result("both ways at once", crossing(&l), 1);
 	result("a receiver that is not ready", unready(&l), 1);
 	result("unreliable connections", unreliable(&l), 1);
+	result("more reads at once than a neighbour keeps", many_reads(&l), 1);
+	result("lists of messages, unreliable", unreliable_lists(&l), 1);
 	result("a neighbour that goes away", gone(&l), 1);
 	loop_close(&l);
 	return ended();

@@ -64,6 +64,8 @@ static inline void loop_open(struct loop *l, const char *device, int gid_index)
 static uint32_t loop_psn;
 /* How often a receiver may be not ready; 7 is for ever. */
 static int loop_rnr_retry = 2;
+/* How many reads and atomics a queue pair keeps of its peer. */
+static int loop_depth = 4;
 
 static inline int loop_to_rts(struct loop *l, int n, uint32_t dest, int access)
 {
@@ -72,7 +74,7 @@ static inline int loop_to_rts(struct loop *l, int n, uint32_t dest, int access)
 	if (ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		return -1;
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = dest,
-		.max_dest_rd_atomic = 4, .min_rnr_timer = 1, .rq_psn = loop_psn,
+		.max_dest_rd_atomic = loop_depth, .min_rnr_timer = 1, .rq_psn = loop_psn,
 		.ah_attr = { .is_global = 1, .port_num = 1,
 			.grh = { .dgid = l->gid, .sgid_index = l->gid_index, .hop_limit = 1 } } };
 	if (ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
