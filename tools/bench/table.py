@@ -28,7 +28,7 @@ SECTIONS = ("bench", "gro", "ud", "netem", "fair", "core", "uverbs", "cm", "tcp"
 EVERYTHING = "hw/rxe core mad umem rust"
 PATHS = {"core": "core mad umem rust", "uverbs": "uverbs rust", "cm": "cm iwcm cma ucma rust"}
 # Less is better. The other units are rates.
-TIMES = ("us", "ms")
+LESS = ("us", "ms", "KiB")
 HEADER = "| case | unit | C | Rust | Rust against C |\n|---|---|---|---|---|"
 STAMP = re.compile(r"^Tree `([^`]+)`, kernel `([^`]+)` \(([^)]*)\), (\S+); boots: .*\.$", re.M)
 OLDER = "**Older than the code:** commits after this tree changed `{}`."
@@ -97,7 +97,7 @@ def table(figures, mode, before=""):
         r_text, r = show(data[case, "rust"], len(figures.boots[mode]["rust"]))
         ratio = "-"
         if c and r:
-            ratio = f"{(c / r if units[case] in TIMES else r / c):.2f}x"
+            ratio = f"{(c / r if units[case] in LESS else r / c):.2f}x"
         yield f"| {case} | {units[case]} | {c_text} | {r_text} | {ratio} |"
 
 
