@@ -122,6 +122,8 @@ impl Agent {
             drop(inner);
             let Some(todo) = todo else { return };
             carry_out(&send, todo);
+            // It may be the last reference, and freeing a long transfer may sleep.
+            drop(send);
             inner = self.inner().lock();
         }
     }
