@@ -20,7 +20,7 @@ if [ -n "${OBJECTS:-}" ]; then exit; fi
 mkfifo /tmp/hold
 on 1 rates rxe1 hold 10000 </tmp/hold >/tmp/held &
 exec 5>/tmp/hold
-for _ in $(seq 600); do if grep -q held /tmp/held; then break; fi; sleep 0.1; done
+wait_until 60 grep -q held /tmp/held
 timed -r 2 "rdma res show qp, of 10,000" ip netns exec n1 rdma res show qp
 timed "rdma res show, of 10,000 QPs" ip netns exec n1 rdma res show
 exec 5>&-

@@ -103,25 +103,23 @@ tcp() {
     echo "R|$name|${value:-failed}|us"
 }
 
-# What a queue pair takes that nobody has used yet, with its rings, which the program maps.
+# Memory of a queue pair that was not used yet, with its rings, which the program maps.
 idle_memory() {
     local count=2000 before
     wanted "memory of an idle QP" || return 0
     mkfifo /tmp/hold
     on 1 rates rxe1 hold 1 </dev/null >/dev/null
-    before=$(available)
+    before=$(memory_in_use)
     on 1 rates rxe1 hold $count </tmp/hold >/tmp/held &
     exec 5>/tmp/hold
-    for _ in $(seq 600); do if grep -q held /tmp/held; then break; fi; sleep 0.1; done
-    if grep -q held /tmp/held; then
-        awk -v used=$((before - $(available))) -v n=$count 'BEGIN { printf "R|memory of an idle QP|%.2f|KiB\n", used / n }'
+    if wait_until 60 grep -q held /tmp/held; then
+        awk -v used=$(($(memory_in_use) - before)) -v n=$count 'BEGIN { printf "R|memory of an idle QP|%.2f|KiB\n", used / n }'
     else
         echo "R|memory of an idle QP|failed|KiB"
     fi
     exec 5>&-
     wait
 }
-available() { awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo; }
 
 # What a user would take instead, and the sizes that the other rows leave out, on one wire.
 sizes() {

@@ -60,14 +60,12 @@ use super::recv::RecvHalf;
 use super::turn::bounded;
 use super::turn::BUDGET;
 use super::work;
-use super::Notes;
 use super::Qp;
 use crate::counters::Counter;
 use crate::counters::Counters;
 use crate::mem::Fault;
 use crate::mem::Fill;
 use crate::proto;
-use crate::proto::Progress;
 use crate::proto::QpState;
 use crate::queue::cqe::Network;
 use kernel::sync::atomic::Full;
@@ -278,51 +276,5 @@ impl Qp {
             let _: u32 = self.recv_wanted.xchg(1, Full);
             self.recv.kick_idle(0, &mut run)
         })
-    }
-
-    /// Runs a turn of the receive half inside the requester's turn, to fetch responses. Returns whether
-    /// there are more; `None` if the half is busy.
-    fn fetch_from(this: ArcBorrow<'_, Self>, answers: &mut Answers) -> Option<bool> {
-        let mut owed = None;
-        let mut run = bounded(|half: &mut RecvHalf, bits| {
-            if owed.is_some() {
-                return Self::recv_turn(this, half, bits, &mut None);
-            }
-            let (turn, more) = Self::fetched(this, half, answers);
-            owed = Some(more);
-            turn
-        });
-        let kick = this.recv_kick_idle(&mut run)?;
-        drop(run);
-        Self::after_recv(this, kick);
-        owed
-    }
-
-    /// Body of the first turn of [`Self::fetch_from`].
-    fn fetched(
-        this: ArcBorrow<'_, Self>,
-        half: &mut RecvHalf,
-        answers: &mut Answers,
-    ) -> (Turn, bool) {
-        let RecvHalf { engine, io, .. } = half;
-        io.loopback = true;
-        let mut notes = Notes::NONE;
-        let mut batch = this.batch();
-        let mut host = io.host_answers(&this, &mut batch, answers, &mut notes);
-        let progress = engine.poll(&mut host, BUDGET);
-        host.finish();
-        drop(host);
-        drop(batch);
-        Self::after_recv_turn(this, &notes);
-        if notes.flushes {
-            // The requester tries again, in a turn of its own.
-            this.recv_wanted.store(1, Relaxed);
-        }
-        match progress {
-            Progress::Idle => (Turn::Done, false),
-            Progress::Blocked => (Turn::Done, true),
-            // The engine is flushing.
-            Progress::More => (Turn::Later(work::POLL), false),
-        }
     }
 }

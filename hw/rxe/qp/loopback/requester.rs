@@ -4,6 +4,7 @@
 //!
 //! Context: the runner of the send half; softirq, or bottom halves off.
 
+use super::super::recv::RecvHalf;
 use super::super::send::SendIo;
 use super::super::send::SendWorld;
 use super::super::Qp;
@@ -11,6 +12,7 @@ use super::answers::received;
 use super::answers::Answer;
 use super::answers::Answers;
 use super::visit::Handed;
+use super::visit::Visit;
 use super::LoopbackPeer;
 use super::Read;
 use super::Request;
@@ -160,6 +162,24 @@ enum Receiver {
     Parked,
     /// The peer expects requests from another address.
     Nobody,
+}
+
+/// Begins a visit to the peer of a connected queue pair, and returns its receive half. If that is busy,
+/// the peer restarts the requester when it is not, and `None` is returned.
+fn take_peer<'v, 'a>(
+    visit: &'v mut Visit<'a>,
+    peer: ArcBorrow<'a, Qp>,
+) -> Option<&'v mut RecvHalf> {
+    if !visit.begin(peer) {
+        // The holder checks the flag after it releases the token, which may be now.
+        let _: u32 = peer.recv_wanted.xchg(1, Full);
+        if !visit.begin(peer) {
+            return None;
+        }
+    }
+    let half = visit.half()?.state();
+    half.io.loopback = true;
+    Some(half)
 }
 
 impl Qp {
@@ -330,18 +350,9 @@ impl<'a> SendWorld<'a> {
         self.end_visit_to_peer();
         let from = self.io.sender.as_ref().map(|sender| sender.path().addrs());
         let from = from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?;
-        if !self.visit.begin(peer) {
-            // The holder checks the flag after it releases the token, which may be now.
-            let _: u32 = peer.recv_wanted.xchg(1, Full);
-            if !self.visit.begin(peer) {
-                return Ok(Receiver::Busy);
-            }
-        }
-        let Some(half) = self.visit.half() else {
+        let Some(half) = take_peer(&mut self.visit, peer) else {
             return Ok(Receiver::Busy);
         };
-        let half = half.state();
-        half.io.loopback = true;
         let to = half.io.sender.as_ref();
         let receiver = if !to.is_some_and(|to| to.path().addrs().is_answered_by(from)) {
             half.requester_waits = false;
@@ -440,11 +451,14 @@ impl<'a> SendWorld<'a> {
             link.owed = false;
             return;
         };
-        match Qp::fetch_from(peer, &mut link.answers) {
-            // The peer keeps responses only if it has filled the available room.
-            Some(owed) => link.owed = owed && !link.answers.is_empty(),
-            None => self.spent.busy = true,
+        if take_peer(&mut self.visit, peer).is_none() {
+            self.spent.busy = true;
+            return;
         }
+        self.end_visit_to_peer();
+        // The peer keeps responses only if it has filled the available room.
+        let link = &mut self.io.link;
+        link.owed &= !link.answers.is_empty();
     }
 
     /// Copies response data of the peer into the buffers of a request.
