@@ -407,8 +407,8 @@ impl MrCore {
         self.rights(claim)
     }
 
-    /// Checks the rights. What `claim` writes is then memory of a region that may be written, also if it
-    /// names no right because those of a window count.
+    /// Checks that the region grants the rights that `claim` names. A claim by way of a memory window
+    /// names none, since those of the window apply; but what is to be written must be a writable region.
     #[inline]
     fn rights(&self, claim: &Claim) -> Result<(), MemError> {
         let rights = self.access.load(Relaxed);

@@ -354,7 +354,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         self.reply != Reply::Nothing || self.running != 0 || self.notices.is_due()
     }
 
-    /// Returns whether packets of responses to reads, atomics, atomic writes or flushes are to be sent.
+    /// Returns whether responses to reads, atomics, atomic writes or flushes are still to be sent.
     pub fn is_responding(&self) -> bool {
         self.running != 0
     }

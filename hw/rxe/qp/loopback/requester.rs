@@ -317,14 +317,14 @@ impl<'a> SendWorld<'a> {
             (Handed::Over, _) => {
                 self.spent.add(len);
                 if is_responding {
-                    // Responses are sent at once: the peer keeps no more of them than it has to.
+                    // The peer sends its responses now: it may have room for one such request only.
                     self.end_visit_to_peer();
                 }
                 Ok(())
             }
             (Handed::Dropped, _) => {
                 self.spent.add(len);
-                // There may be no receive request, which the consumer posts when it is notified.
+                // If no receive request was posted, the consumer can post one when it is notified.
                 self.end_visit_to_peer();
                 Ok(())
             }

@@ -244,7 +244,7 @@ static int many_reads(struct loop *l)
 	return ok;
 }
 
-/* By one doorbell, as many messages as there are receives, then more: these are lost, not those before. */
+/* As many messages by one doorbell as receives are posted, then more: only those beyond are lost. */
 static int unreliable_lists(struct loop *l)
 {
 	enum { COUNT = 12, FEW = 5, LEN = 700 };
