@@ -148,8 +148,9 @@ initrd() {
     # shellcheck disable=SC2016
     quietly "$CACHE/$1.initrd.log" in_builder bash -euc '
         cd "/c/$1"
-        # Tests name these files, and a guest loads them often.
-        find "mods/lib/modules/$2/kernel/drivers/infiniband" -name "*.ko.xz" -exec unxz {} +
+        # Tests name these files, and a guest loads them often. Each has a second link, which unxz
+        # takes with --force only.
+        find "mods/lib/modules/$2/kernel/drivers/infiniband" -name "*.ko.xz" -exec unxz --force {} +
         depmod -b mods "$2"
         rm -rf initrd.dir
         mkdir -p initrd.dir/{bin,dev,proc,sys,disk,mods}
