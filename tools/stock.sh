@@ -211,7 +211,7 @@ step metadata "metadata of the kernel crate: 2 to 4 minutes on 2 cores (log: $CA
     metadata "$name" "$release" "$src"
 start=$SECONDS
 files=$CACHE/$name.deb/root
-rm -rf --one-file-system "$CACHE/$name/mods"
+rm -rf --one-file-system "$CACHE/$name/mods" "$CACHE/$name/arch/x86/boot/bzImage"
 mkdir -p "$CACHE/$name/mods/lib/modules" "$CACHE/$name/arch/x86/boot"
 # Links: if this step is interrupted, it begins again.
 cp -al "$files/usr/lib/modules/$release" "$CACHE/$name/mods/lib/modules/"
