@@ -155,14 +155,10 @@ impl Rxe {
         })
     }
 
-    /// Unregisters a device that was just registered if its network device was unregistered
-    /// meanwhile: the event could not reach it yet. May sleep.
-    pub(crate) fn end_if_left(device: &DeviceRef<Self>, edge: &NetEdge<Dev>) {
-        if let Some(live) = device.live() {
-            if !live.attachment.is_attached(edge, &live.netdev) {
-                live.unregister_queued();
-            }
-        }
+    /// Whether the network device has not been unregistered. If it is later, a device that is live by
+    /// then is told. May sleep; must not be called under RTNL.
+    fn is_attached(&self, edge: &NetEdge<Dev>) -> bool {
+        self.attachment.is_attached(edge, &self.netdev)
     }
 
     /// Returns the node GUID in network byte order.
@@ -414,8 +410,10 @@ impl RxSink for Dev {
     }
 }
 
-/// Reports the initial port state to event listeners. Called once, at registration.
-pub(crate) fn announce_port(device: &rdma::provider::Device<Rxe>) {
+/// Reports the port state to event listeners when a device has become live: after registration, and
+/// after each move to another network namespace. Before that, the end of its network device could not
+/// reach it: then it is unregistered. May sleep; must not be called under RTNL.
+pub(crate) fn enabled(device: &rdma::provider::Device<Rxe>, edge: &NetEdge<Dev>) {
     if let Some(live) = device.live() {
         let event = if device.netdev.is_active() {
             PortEvent::Active
@@ -423,5 +421,8 @@ pub(crate) fn announce_port(device: &rdma::provider::Device<Rxe>) {
             PortEvent::Error
         };
         live.port_event(1, event);
+        if !device.is_attached(edge) {
+            live.unregister_queued();
+        }
     }
 }

@@ -81,6 +81,11 @@ struct Shared {
     faults: Arc<Faults>,
 }
 
+/// The network edge of all devices; there while there are any. May sleep.
+fn network() -> Option<Arc<NetEdge<Dev>>> {
+    SHARED.lock().as_ref().map(|shared| shared.edge.clone())
+}
+
 /// State of the module. Fields are dropped in this order: first the link type, so that no devices
 /// can be created; then the existing devices; then all page faults have ended; then the network
 /// edge; then all pending RCU callbacks, which drop objects of the data path, have run; last, the
@@ -162,8 +167,7 @@ impl LinkOps for Link {
         device.set_netdev(1, netdev)?;
         dev.set_device(device.device().reference());
         // From here on, the core owns the device; `AllDevices` unregisters those that remain.
-        let device = device.register(name)?.release();
-        Rxe::end_if_left(&device, &edge);
+        drop(device.register(name)?.release());
         Ok(())
     }
 

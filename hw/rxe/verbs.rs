@@ -6,7 +6,7 @@ use crate::ah::Handle;
 use crate::counters;
 use crate::cq::Cq;
 use crate::cq::Cqe;
-use crate::device::announce_port;
+use crate::device::enabled;
 use crate::device::Dev;
 use crate::device::Rxe;
 use crate::faults::Share;
@@ -231,7 +231,9 @@ impl Provider for Rxe {
     }
 
     fn enable_driver(dev: &Device<Self>) -> Result {
-        announce_port(dev);
+        if let Some(edge) = crate::network() {
+            enabled(dev, &edge);
+        }
         Ok(())
     }
 
