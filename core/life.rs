@@ -57,6 +57,7 @@ use crate::edge::end::Ending;
 use crate::frmr;
 use crate::gid;
 use crate::nldev;
+use crate::proto::names::Naming;
 use crate::restrack;
 use crate::sa;
 use crate::security;
@@ -142,8 +143,14 @@ impl Hooks for Core {
         end(device);
     }
 
-    fn relocate(device: &Device, closed: Closed<'_>, from: &Net, to: &CountedNet) -> Result {
-        relocate(device, closed, from, to)
+    fn relocate(
+        device: &Device,
+        closed: Closed<'_>,
+        from: &Net,
+        to: &CountedNet,
+        naming: Naming<'_>,
+    ) -> Result {
+        relocate(device, closed, from, to, naming)
     }
 
     fn release(last: &LastReference<'_>) {
@@ -241,7 +248,13 @@ fn end(device: &Device) {
 /// Moves a device from the network namespace `from` to `to`. Clients are removed from the device
 /// and added again. There are no subdevices meanwhile, which would hold use counts of the device.
 /// See [`Hooks::relocate`].
-fn relocate(device: &Device, _closed: Closed<'_>, from: &Net, to: &CountedNet) -> Result {
+fn relocate(
+    device: &Device,
+    _closed: Closed<'_>,
+    from: &Net,
+    to: &CountedNet,
+    naming: Naming<'_>,
+) -> Result {
     let one = device.lock_registration();
     if !device.is_in(from) {
         return Err(ENODEV);
@@ -250,15 +263,11 @@ fn relocate(device: &Device, _closed: Closed<'_>, from: &Net, to: &CountedNet) -
         one.set_net(to);
         return Err(ENODEV);
     }
+    // A device that cannot have its name there is not taken from its users.
+    registry::check_move(device, to, naming)?;
     device.model().uevent(bindings::kobject_action_KOBJ_REMOVE);
     disable(device);
-    let moved = netns::change(&one, from, to).inspect_err(|_| {
-        pr_warn!(
-            "{}: cannot be moved
-",
-            device.name()
-        );
-    });
+    let moved = registry::relocate(&one, from, to, naming);
     let (held, shown) = enable(device);
     if shown.is_err() {
         // Leave the device as it is; the user may retry.

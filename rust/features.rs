@@ -225,10 +225,11 @@ pub const COMP_CNTR: bool = cfg!(rdma_has_comp_cntr);
 /// or a size. If it is not the one here, check that the new fields are words, too.
 pub const DEVICE_OPS_WORDS: usize = 141 + if COMP_CNTR { 7 } else { 0 };
 
-/// Whether a request that moves a device to another network namespace may also give it a name. The
-/// C core of a kernel without this takes such a request for one that renames. With it, a move to the
-/// namespace where the device is changes nothing.
-pub const NAME_WITH_NETNS: bool = cfg!(rdma_has_name_with_netns);
+/// Whether the name of a device is unique among the devices that its network namespace sees, and not
+/// in the system. A request that moves a device may also give it a name then, and is told in words
+/// why it is refused; a move to the namespace where the device is does not touch the device. The C
+/// core of a kernel without this takes a request that moves and names for one that renames.
+pub const NAMES_PER_NETNS: bool = cfg!(rdma_has_names_per_netns);
 
 /// Whether `struct ib_uverbs_dmabuf_file` has a lock for its pointer to the buffer, which is null
 /// once the buffer is released.

@@ -18,6 +18,7 @@ use super::LastReference;
 use super::Registered;
 use crate::edge::client::Event;
 use crate::edge::device::Visible;
+use crate::proto::names::Naming;
 
 /// The core as a whole, for which [`Hooks`] is implemented.
 pub(crate) struct Core;
@@ -67,16 +68,23 @@ pub(crate) trait Hooks {
     /// driver model reference and no use count. May sleep.
     fn unregister(device: &Device);
 
-    /// Moves a device that is in `from` to another namespace. The caller must hold a driver model
+    /// Moves a device that is in `from` to another namespace, and names it there. The caller must hold a driver model
     /// reference and no use count. A device that was unregistered is moved as well, so that it does
     /// not refer to a namespace that ends. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device is not registered or not in `from`; errors of `device_rename`, after
-    /// which it stays in `from`; errors of registration, after which some clients may not have been
-    /// notified of it.
-    fn relocate(device: &Device, closed: Closed<'_>, from: &Net, to: &CountedNet) -> Result;
+    /// `ENODEV` if the device is not registered or not in `from`; `EINVAL` and `EEXIST` for the name,
+    /// mostly found before the device is disabled, and errors of `device_rename`, after which it
+    /// stays in `from`; errors of registration, after which some clients may not have been notified
+    /// of it.
+    fn relocate(
+        device: &Device,
+        closed: Closed<'_>,
+        from: &Net,
+        to: &CountedNet,
+        naming: Naming<'_>,
+    ) -> Result;
 
     /// Called when the last reference to a device is dropped; its memory is freed next. Any context
     /// in which `put_device` may be called.

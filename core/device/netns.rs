@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::edge::In;
-use rdma::features::NAME_WITH_NETNS;
+use rdma::features::NAMES_PER_NETNS;
 use rdma::net::pernet::BeforeDevices;
 use rdma::net::CountedNet;
 use rdma::net::Net;
@@ -25,9 +25,9 @@ use super::registry;
 use super::sub;
 use super::Device;
 use super::Registered;
-use super::RegistrationLock;
-use crate::proto::names;
+use crate::proto::names::Naming;
 use crate::proto::netns;
+use crate::proto::netns::Complaint;
 pub(crate) use crate::proto::netns::Mode;
 use crate::proto::netns::ModeChange;
 use crate::proto::netns::Move;
@@ -114,64 +114,103 @@ pub(super) fn home(asker: &Net) -> &Net {
     }
 }
 
-/// Changes the namespace of a disabled device, in the driver model too. May sleep.
-///
-/// # Errors
-///
-/// Errors of `device_rename`; the device then stays in `from`.
-pub(crate) fn change(one: &RegistrationLock<'_>, from: &Net, to: &CountedNet) -> Result {
-    let device = one.device();
-    one.set_net(to);
-    let _still = registry::hold();
-    let name = device.name();
-    // Rename to the same name: this makes the driver model notice the new namespace.
-    names::Name::new(name.as_bytes())
-        .map_err(|_| EINVAL)
-        .and_then(|name| device.model().rename(&name))
-        .inspect_err(|_| {
-            // Not if `from` is being removed, as it moves its devices out only once.
-            if let Some(from) = from.try_hold() {
-                one.set_net(&from);
-            }
-        })
+/// A namespace in which a device is to have a name.
+#[derive(Clone, Copy)]
+pub(super) struct Place(netns::Net);
+
+impl Place {
+    pub(super) fn of(net: &Net) -> Self {
+        Self(known(net))
+    }
+
+    /// The namespace of a device. Any context.
+    pub(super) fn home_of(device: &Device) -> Self {
+        Self(home_of(device))
+    }
 }
 
-/// Moves a device to the namespace of a file descriptor, for the sender of a netlink message. May
-/// sleep.
+/// Returns whether the name of `device` cannot be another device's in this namespace: because the
+/// device is seen there, or because names are unique in the system. Any context.
+pub(super) fn is_named_in(device: &Device, place: Place) -> bool {
+    !NAMES_PER_NETNS || mode().sees(home_of(device), place.0)
+}
+
+/// Why a device is not moved, or not renamed where it is.
+pub(crate) struct NotMoved {
+    pub(crate) error: Error,
+    pub(crate) complaint: Option<Complaint>,
+}
+
+impl NotMoved {
+    fn of(error: Error, naming: Naming<'_>) -> Self {
+        let named = matches!(naming, Naming::Given(_));
+        Self {
+            error,
+            complaint: Complaint::of(error.to_errno(), named),
+        }
+    }
+}
+
+impl From<Error> for NotMoved {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            complaint: None,
+        }
+    }
+}
+
+impl From<netns::Refusal> for NotMoved {
+    fn from(refused: netns::Refusal) -> Self {
+        Self {
+            error: errno(refused.errno()),
+            complaint: refused.complaint(),
+        }
+    }
+}
+
+/// Moves a device to the namespace of a file descriptor, for the sender of a netlink message. If it
+/// is there already, on a kernel with [`NAMES_PER_NETNS`], it is renamed only. May sleep.
 ///
 /// # Errors
 ///
 /// Errors of an invalid file descriptor; `EPERM` if the sender does not administer that namespace;
 /// `EOPNOTSUPP` if devices are shared, or the driver cannot disassociate user contexts; `EBUSY` if
-/// the device has subdevices; `ENODEV` if the device is not or no longer in the caller's namespace.
+/// the device has subdevices; `ENODEV` if the device is not or no longer in the caller's namespace;
+/// `EINVAL` for an invalid name; `EEXIST` if the name is in use there.
 pub(crate) fn move_to(
     device: Registered,
     file: u32,
+    naming: Naming<'_>,
     administers: impl FnOnce(&Net) -> bool,
-) -> Result {
+) -> Result<(), NotMoved> {
     // Numbers out of range are invalid file descriptors, too.
     let file = i32::try_from(file).unwrap_or(-1);
-    let net = CountedNet::of_file(file)?;
+    let net = CountedNet::of_file(file).map_err(|error| NotMoved {
+        error,
+        complaint: Some(Complaint::BadFile),
+    })?;
     let admin = administers(&net);
     let asker = CountedNet::current().ok_or(EINVAL)?;
     let ask = Move {
         device_in: home_of(&device),
         asker: known(&asker),
         admin_of_target: admin,
-        is_there: NAME_WITH_NETNS && device.is_in(&net),
+        is_there: NAMES_PER_NETNS && device.is_in(&net),
         can_disassociate: device.ops().disassociate_ucontext.is_some(),
         unregistering: false,
     };
-    let moves = mode()
-        .judge_move(&ask)
-        .map_err(|refused| errno(refused.errno()))?;
-    if !moves {
-        return Ok(());
-    }
-    let kept = device.hold();
-    drop(device);
-    let closed = sub::close_empty(&kept).ok_or(EBUSY)?;
-    Core::relocate(&kept, closed, &asker, &net)
+    let done = if mode().judge_move(&ask)? {
+        let kept = device.hold();
+        drop(device);
+        let closed = sub::close_empty(&kept).ok_or(EBUSY)?;
+        Core::relocate(&kept, closed, &asker, &net, naming)
+    } else if let Naming::Given(name) = naming {
+        registry::rename(&device, name)
+    } else {
+        Ok(())
+    };
+    done.map_err(|error| NotMoved::of(error, naming))
 }
 
 /// Per-namespace data: the membership in the list.
@@ -235,7 +274,7 @@ fn leave(net: Member) {
             moved = true;
             let closed = sub::close(&device);
             // This checks under the device's lock whether it still is in this namespace.
-            let _: Result = Core::relocate(&device, closed, net.net(), Net::init());
+            let _: Result = Core::relocate(&device, closed, net.net(), Net::init(), Naming::Any);
         }
     }
     if moved {

@@ -5,6 +5,7 @@
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Relaxed;
+use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::sync::ReadGuard;
 use rdma::sync::StaticRwSem;
@@ -13,10 +14,13 @@ use super::edge::Entry;
 use super::errno;
 use super::hooks::Notice;
 use super::netns;
+use super::netns::Place;
 use super::Device;
 use super::Registered;
+use super::RegistrationLock;
 use crate::edge::device::Unregistered;
 use crate::proto::names;
+use crate::proto::names::Naming;
 
 /// List of devices. Its lock `Registry::devices` keeps devices from being added, removed or
 /// renamed.
@@ -41,8 +45,29 @@ impl Devices {
         }
     }
 
-    fn names(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        self.list.iter().map(|entry| entry.name())
+    /// Returns the names that `device` cannot have in a namespace: those of the others there.
+    fn names_beside<'a>(
+        &'a self,
+        device: &'a Device,
+        at: Place,
+    ) -> impl Iterator<Item = &'a [u8]> + Clone {
+        self.list
+            .iter()
+            .filter(move |entry| !core::ptr::eq(&**entry.device(), device))
+            .filter(move |entry| netns::is_named_in(entry.device(), at))
+            .map(|entry| entry.name())
+    }
+
+    /// Returns the name of a device in the namespace that it is moved to.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an invalid name, `EEXIST` if it is in use.
+    fn name_moved(&self, device: &Device, to: &Net, naming: Naming<'_>) -> Result<names::Name> {
+        let others = self.names_beside(device, Place::of(to));
+        names::Name::new(device.name().as_bytes())
+            .and_then(|name| names::moved(&name, device.index(), naming, others))
+            .map_err(|refused| errno(refused.errno(names::Occasion::Set)))
     }
 
     fn at(&self, index: u32) -> Result<usize, usize> {
@@ -119,20 +144,20 @@ pub(crate) fn disable(device: &Device) -> Option<Registered> {
     DEVICES.write()?.entry(device)?.disable()
 }
 
-/// Assigns an index, and the name that the driver wants or the first free name of its pattern.
-/// [`forget`] undoes this. May sleep.
+/// Assigns an index, and the name that the driver wants or the first free name of its pattern in the
+/// device's namespace. [`forget`] undoes this. May sleep.
 ///
 /// # Errors
 ///
 /// `EINVAL` for an invalid name and for a device that has one already; `ENFILE` if the name is in
-/// use; `ENOSPC`, `EBUSY` if there is no free number or index; `ENOMEM`.
+/// use there; `ENOSPC`, `EBUSY` if there is no free number or index; `ENOMEM`.
 pub(crate) fn assign_name(fields: &mut Unregistered<'_>, wanted: &[u8]) -> Result {
     let device = fields.device();
     let mut devices = DEVICES.write().ok_or(ENODEV)?;
     if device.state().named.load(Relaxed) {
         return Err(EINVAL);
     }
-    let name = names::assign(wanted, devices.names())
+    let name = names::assign(wanted, devices.names_beside(device, Place::home_of(device)))
         .map_err(|refused| errno(refused.errno(names::Occasion::Register)))?;
     devices.list.reserve(1, GFP_KERNEL)?;
     let (index, place) = devices.free_index()?;
@@ -165,13 +190,15 @@ pub(super) fn forget(device: &Device) {
 ///
 /// # Errors
 ///
-/// `EINVAL` for an invalid name, `EEXIST` if it is in use; errors of `device_rename`.
+/// `EINVAL` for an invalid name, `EEXIST` if it is in use in the device's namespace; errors of
+/// `device_rename`.
 pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
     let devices = DEVICES.write().ok_or(ENODEV)?;
     let present = names::Name::new(device.name().as_bytes())
-        .map_err(|refused| errno(refused.errno(names::Occasion::Rename)))?;
-    let name = names::rename(&present, wanted, devices.names())
-        .map_err(|refused| errno(refused.errno(names::Occasion::Rename)))?;
+        .map_err(|refused| errno(refused.errno(names::Occasion::Set)))?;
+    let others = devices.names_beside(device, Place::home_of(device));
+    let name = names::rename(&present, wanted, others)
+        .map_err(|refused| errno(refused.errno(names::Occasion::Set)))?;
     let Some(name) = name else {
         return Ok(());
     };
@@ -181,6 +208,47 @@ pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
     let _still = devices.downgrade();
     super::client::renamed(device);
     device.notify(Notice::Rename);
+    Ok(())
+}
+
+/// Checks that a device may have its name in the namespace that it is to be moved to. Another device
+/// may still take that name before [`relocate`]. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL` for an invalid name, `EEXIST` if it is in use there.
+pub(crate) fn check_move(device: &Device, to: &Net, naming: Naming<'_>) -> Result {
+    let devices = DEVICES.read().ok_or(ENODEV)?;
+    devices.name_moved(device, to, naming).map(|_| ())
+}
+
+/// Changes the namespace of a disabled device, and its name if it gets another one there. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL` for an invalid name, `EEXIST` if it is in use in `to`; errors of `device_rename`. The
+/// device then stays in `from`, unless that ends.
+pub(crate) fn relocate(
+    one: &RegistrationLock<'_>,
+    from: &Net,
+    to: &CountedNet,
+    naming: Naming<'_>,
+) -> Result {
+    // From the choice of the name until the device has it, no other device takes it.
+    let devices = DEVICES.write().ok_or(ENODEV)?;
+    let device = one.device();
+    let name = devices.name_moved(device, to, naming)?;
+    one.set_net(to);
+    // Also with the same name: this makes the driver model notice the new namespace.
+    if let Err(error) = device.model().rename(&name) {
+        pr_warn!("{}: cannot be moved\n", device.name());
+        // Not if `from` is being removed, as it moves its devices out only once.
+        if let Some(from) = from.try_hold() {
+            one.set_net(&from);
+        }
+        return Err(error);
+    }
+    device.write_name(&name);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
-use rdma::features::NAME_WITH_NETNS;
+use rdma::features::NAMES_PER_NETNS;
 
 use super::edge;
 use super::link::NAME_LEN;
@@ -20,6 +20,8 @@ use super::request::Text;
 use crate::device;
 use crate::device::Device;
 use crate::device::DeviceName;
+use crate::device::Registered;
+use crate::proto::names::Naming;
 use crate::proto::netns::Mode;
 use crate::proto::nla::Strictness;
 use crate::proto::nldev::dev::Dev;
@@ -31,7 +33,6 @@ use crate::proto::nldev::dev::Protocol;
 use crate::proto::nldev::dev::Sys;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
-use rdma::errno::eopnotsupp;
 
 /// Snapshot of index and name of a device.
 pub(super) struct Who {
@@ -181,24 +182,37 @@ pub(super) fn port_list(dump: &mut Dump<'_>) -> Result {
     Ok(())
 }
 
-/// `RDMA_NLDEV_CMD_SET`: sets one of the name, network namespace and CQ moderation of a device.
+/// Moves a device to another network namespace, where it may get another name.
+fn relocate(request: &Request<'_>, device: Registered, fd: u32, naming: Naming<'_>) -> Result {
+    let message = request.message();
+    let moved = device::netns::move_to(device, fd, naming, |net| {
+        message.is_capable_in(net, bindings::CAP_NET_ADMIN)
+    });
+    moved.map_err(|refused| {
+        if let Some(complaint) = refused.complaint.filter(|_| NAMES_PER_NETNS) {
+            request.explain(complaint.words());
+        }
+        refused.error
+    })
+}
+
+/// `RDMA_NLDEV_CMD_SET`: sets one of the name, network namespace and CQ moderation of a device. With
+/// [`NAMES_PER_NETNS`] also name and namespace; without, the name goes first.
 pub(super) fn set(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     let device = request.device(&attrs)?;
-    if let Some(name) = Text::<NAME_LEN>::of(&attrs, Attr::DevName) {
-        if name.as_bytes().is_empty() {
-            return Err(EINVAL);
-        }
-        if NAME_WITH_NETNS && attrs.has(Attr::NetNsFd) {
-            return Err(eopnotsupp());
-        }
-        return device::rename(&device, name.as_bytes());
+    let name = Text::<NAME_LEN>::of(&attrs, Attr::DevName);
+    let name = name.as_ref().map(Text::as_bytes);
+    if name.is_some_and(<[u8]>::is_empty) {
+        return Err(EINVAL);
     }
-    if let Some(fd) = attrs.u32(Attr::NetNsFd) {
-        let message = request.message();
-        return device::netns::move_to(device, fd, |net| {
-            message.is_capable_in(net, bindings::CAP_NET_ADMIN)
-        });
+    match (name, attrs.u32(Attr::NetNsFd)) {
+        (Some(name), Some(fd)) if NAMES_PER_NETNS => {
+            return relocate(request, device, fd, Naming::Given(name));
+        }
+        (Some(name), _) => return device::rename(&device, name),
+        (None, Some(fd)) => return relocate(request, device, fd, Naming::Kept),
+        (None, None) => {}
     }
     if let Some(dim) = attrs.u8(Attr::DevDim) {
         if dim > 1 {

@@ -3,8 +3,9 @@
 //! Names of devices: validity and assignment.
 //!
 //! A driver registers a device under a name, or under a pattern with one `%d` for the smallest free
-//! index; a user may rename it. Names are unique across all network namespaces, whichever namespace
-//! the device is in.
+//! index; a user may rename it, and may name it when it is moved to another network namespace. Which
+//! names are in use where is the caller's business: on some kernels a name is unique in the system,
+//! on others among the devices that a namespace sees.
 //!
 //! A name is a directory in sysfs, so it must not be empty, `.` or `..`, nor contain a slash. The C
 //! core accepts such names in some paths (the driver core then turns a slash into `!`, or sysfs
@@ -53,8 +54,20 @@ pub enum Refusal {
 pub enum Occasion {
     /// `ib_register_device`.
     Register,
-    /// `RDMA_NLDEV_CMD_SET` with a name.
-    Rename,
+    /// `RDMA_NLDEV_CMD_SET` with a name, with a namespace, or with both.
+    Set,
+}
+
+/// What a device is to be called in the namespace that it is moved to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming<'a> {
+    /// As it is called now.
+    Kept,
+    /// By this name.
+    Given(&'a [u8]),
+    /// As it is called now or, if that name is in use, by another one: its namespace ends, and it
+    /// must move.
+    Any,
 }
 
 impl Refusal {
@@ -62,7 +75,7 @@ impl Refusal {
     pub const fn errno(self, occasion: Occasion) -> Errno {
         match (self, occasion) {
             (Self::InUse, Occasion::Register) => Errno::Enfile,
-            (Self::InUse, Occasion::Rename) => Errno::Eexist,
+            (Self::InUse, Occasion::Set) => Errno::Eexist,
             (Self::NoIndex, _) => Errno::Enospc,
             (Self::Empty | Self::TooLong | Self::Illegal | Self::BadPattern, _) => Errno::Einval,
         }
@@ -184,6 +197,12 @@ impl<'a> Pattern<'a> {
     }
 }
 
+/// The pattern of names for devices whose own name is in use.
+const FALLBACK: Pattern<'_> = Pattern {
+    before: b"ibdev",
+    after: b"",
+};
+
 /// Number of indices examined in one pass over the names.
 const WINDOW: u32 = u128::BITS;
 
@@ -247,6 +266,38 @@ pub fn rename<'n>(
     }
     free(&name, in_use)?;
     Ok(Some(name))
+}
+
+/// Returns the name of a device in the namespace that it is moved to. `in_use` are the names there,
+/// without the device's own. With [`Naming::Any`] a device whose name is in use is called `ibdev`
+/// with its `index`, or with the smallest number that is free. That does not fail: if there were none,
+/// it would keep its name.
+pub fn moved<'n>(
+    present: &Name,
+    index: u32,
+    naming: Naming<'_>,
+    in_use: impl Iterator<Item = &'n [u8]> + Clone,
+) -> Result<Name, Refusal> {
+    let wanted = match naming {
+        Naming::Kept | Naming::Any => *present,
+        Naming::Given(name) => Name::new(name)?,
+    };
+    match (free(&wanted, in_use.clone()), naming) {
+        (Ok(()), _) => Ok(wanted),
+        (Err(_), Naming::Any) => Ok(fallback(index, in_use).unwrap_or(wanted)),
+        (Err(refusal), Naming::Kept | Naming::Given(_)) => Err(refusal),
+    }
+}
+
+fn fallback<'n>(
+    index: u32,
+    in_use: impl Iterator<Item = &'n [u8]> + Clone,
+) -> Result<Name, Refusal> {
+    let by_index = FALLBACK.print(index)?;
+    match free(&by_index, in_use.clone()) {
+        Ok(()) => Ok(by_index),
+        Err(_) => FALLBACK.print(smallest_free(&FALLBACK, in_use)?),
+    }
 }
 
 fn free<'n>(name: &Name, mut in_use: impl Iterator<Item = &'n [u8]>) -> Result<(), Refusal> {

@@ -16,6 +16,8 @@
 //! This module only decides. The host keeps devices, namespaces and mode stable while it acts on a
 //! decision: see `Documentation/core_locking.md`.
 
+use core::ffi::CStr;
+
 use super::errno::Errno;
 
 /// A network namespace, by a number that the host assigns.
@@ -47,8 +49,10 @@ pub enum Refusal {
     OtherNamespaces,
     /// The caller lacks `CAP_NET_ADMIN` over the target namespace.
     NotAllowed,
-    /// Devices are shared, or the driver cannot disassociate a device from its users.
-    NotSupported,
+    /// Devices are shared.
+    SharedDevices,
+    /// The driver cannot disassociate a device from its users.
+    CannotDisassociate,
     /// The device is gone, or was moved concurrently.
     Gone,
 }
@@ -60,8 +64,64 @@ impl Refusal {
             Self::NoSuchMode => Errno::Einval,
             Self::OtherNamespaces => Errno::Ebusy,
             Self::NotAllowed => Errno::Eperm,
-            Self::NotSupported => Errno::Eopnotsupp,
+            Self::SharedDevices | Self::CannotDisassociate => Errno::Eopnotsupp,
             Self::Gone => Errno::Enodev,
+        }
+    }
+
+    /// What the sender of the request is told besides, where the C core has words for it.
+    pub const fn complaint(self) -> Option<Complaint> {
+        match self {
+            Self::NotAllowed => Some(Complaint::NotAllowed),
+            Self::SharedDevices => Some(Complaint::SharedDevices),
+            Self::CannotDisassociate => Some(Complaint::CannotDisassociate),
+            Self::NoSuchMode | Self::OtherNamespaces | Self::Gone => None,
+        }
+    }
+}
+
+/// Why a move fails, for the sender of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Complaint {
+    /// The file descriptor is not one of a network namespace.
+    BadFile,
+    /// See [`Refusal::NotAllowed`].
+    NotAllowed,
+    /// See [`Refusal::SharedDevices`].
+    SharedDevices,
+    /// See [`Refusal::CannotDisassociate`].
+    CannotDisassociate,
+    /// Another device in the target namespace has the name.
+    NameInUse,
+    /// The name of the request cannot be the device's.
+    BadName,
+}
+
+impl Complaint {
+    /// The words for an error of the move itself, or of the renaming that takes its place.
+    pub fn of(error: i32, named: bool) -> Option<Self> {
+        if error == Errno::Eexist.to_ret() {
+            Some(Self::NameInUse)
+        } else if error == Errno::Einval.to_ret() && named {
+            Some(Self::BadName)
+        } else {
+            None
+        }
+    }
+
+    /// The words, which are those of the C core: programs print them.
+    pub const fn words(self) -> &'static CStr {
+        match self {
+            Self::BadFile => c"Invalid target net namespace fd",
+            Self::NotAllowed => c"Missing CAP_NET_ADMIN in the target net namespace",
+            Self::SharedDevices => {
+                c"Cannot change net namespace of RDMA device in shared netns mode"
+            }
+            Self::CannotDisassociate => {
+                c"Device does not support namespace changes (no disassociate support)"
+            }
+            Self::NameInUse => c"Device name already exists in the target net namespace",
+            Self::BadName => c"Unable to use requested device name in the target net namespace",
         }
     }
 }
@@ -127,23 +187,27 @@ impl Mode {
         }
     }
 
-    /// Returns whether a registered device has a copy in the sysfs of `net`.
+    /// Returns whether a registered device has a copy in the sysfs of `net`. A shared device that is
+    /// not in the initial namespace is in one that is being removed, where it may have the name of
+    /// another device; it gets its copies when it has moved.
     pub fn has_copy(self, device_in: Net, net: Net) -> bool {
         match self {
-            Self::Shared => net != Net::INIT && net != device_in,
+            Self::Shared => net != Net::INIT && device_in == Net::INIT,
             Self::Exclusive => false,
         }
     }
 
     /// Decides on a user's request to move a device (`RDMA_NLDEV_NET_NS_FD`). If the result is
-    /// false, nothing is to be done.
+    /// false, the device stays, and only gets the name of the request, if there is one.
     pub fn judge_move(self, ask: &Move) -> Result<bool, Refusal> {
         if !ask.admin_of_target {
             Err(Refusal::NotAllowed)
         } else if ask.is_there {
             Ok(false)
-        } else if !ask.can_disassociate || self == Self::Shared {
-            Err(Refusal::NotSupported)
+        } else if self == Self::Shared {
+            Err(Refusal::SharedDevices)
+        } else if !ask.can_disassociate {
+            Err(Refusal::CannotDisassociate)
         } else if ask.unregistering || ask.device_in != ask.asker {
             Err(Refusal::Gone)
         } else {

@@ -86,4 +86,5 @@ def main():
             print(number, command, *refused)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,8 +4,10 @@
 
 use rdma_core_engines::proto::errno::Errno;
 use rdma_core_engines::proto::names::assign;
+use rdma_core_engines::proto::names::moved;
 use rdma_core_engines::proto::names::rename;
 use rdma_core_engines::proto::names::Name;
+use rdma_core_engines::proto::names::Naming;
 use rdma_core_engines::proto::names::Occasion;
 use rdma_core_engines::proto::names::Refusal;
 use rdma_core_engines::rng::Rng;
@@ -66,9 +68,9 @@ fn patterns() {
 fn collisions_and_their_numbers() {
     assert_eq!(assigned("rxe0", &["rxe0"]), Err(Refusal::InUse));
     assert_eq!(Refusal::InUse.errno(Occasion::Register), Errno::Enfile);
-    assert_eq!(Refusal::InUse.errno(Occasion::Rename), Errno::Eexist);
+    assert_eq!(Refusal::InUse.errno(Occasion::Set), Errno::Eexist);
     assert_eq!(Errno::Enfile.to_ret(), -23);
-    assert_eq!(Refusal::Empty.errno(Occasion::Rename), Errno::Einval);
+    assert_eq!(Refusal::Empty.errno(Occasion::Set), Errno::Einval);
     assert_eq!(Refusal::NoIndex.errno(Occasion::Register), Errno::Enospc);
 
     let names = strings(&["rxe0", "rxe1"]);
@@ -79,6 +81,65 @@ fn collisions_and_their_numbers() {
     assert_eq!(
         rename(&mine, b"rxe%d", used(&names)),
         Ok(Some(Name::new(b"rxe%d").unwrap()))
+    );
+}
+
+fn name_there(
+    mine: &str,
+    index: u32,
+    naming: Naming<'_>,
+    there: &[&str],
+) -> Result<String, Refusal> {
+    let mine = Name::new(mine.as_bytes()).unwrap();
+    moved(&mine, index, naming, used(&strings(there)))
+        .map(|name| String::from_utf8(name.as_bytes().to_vec()).unwrap())
+}
+
+#[test]
+fn names_in_another_namespace() {
+    let there = ["rxe0", "ibdev3", "ibdev0"];
+    let kept = |mine| name_there(mine, 3, Naming::Kept, &there);
+    assert_eq!(kept("rxe1").as_deref(), Ok("rxe1"));
+    assert_eq!(kept("rxe0"), Err(Refusal::InUse));
+
+    let given = |mine, name: &str| name_there(mine, 3, Naming::Given(name.as_bytes()), &there);
+    assert_eq!(given("rxe0", "new").as_deref(), Ok("new"));
+    // It is not a pattern, and may be the device's own name.
+    assert_eq!(given("rxe0", "rxe%d").as_deref(), Ok("rxe%d"));
+    assert_eq!(given("rxe1", "rxe1").as_deref(), Ok("rxe1"));
+    assert_eq!(given("rxe1", "rxe0"), Err(Refusal::InUse));
+    assert_eq!(given("rxe1", "ibdev3"), Err(Refusal::InUse));
+    for (bad, refusal) in [
+        ("", Refusal::Empty),
+        ("a/b", Refusal::Illegal),
+        ("..", Refusal::Illegal),
+    ] {
+        assert_eq!(given("rxe1", bad), Err(refusal), "{bad:?}");
+    }
+    let long = "n".repeat(64);
+    assert_eq!(given("rxe1", &long), Err(Refusal::TooLong));
+    assert_eq!(Refusal::InUse.errno(Occasion::Set), Errno::Eexist);
+}
+
+#[test]
+fn a_namespace_ends() {
+    let any = |mine, index, there: &[&str]| name_there(mine, index, Naming::Any, there);
+    assert_eq!(any("rxe1", 3, &["rxe0"]).as_deref(), Ok("rxe1"));
+    assert_eq!(any("rxe0", 3, &["rxe0"]).as_deref(), Ok("ibdev3"));
+    assert_eq!(any("rxe0", 3, &["rxe0", "ibdev3"]).as_deref(), Ok("ibdev0"));
+    let taken = ["rxe0", "ibdev3", "ibdev0", "ibdev1", "ibdev02"];
+    assert_eq!(any("rxe0", 3, &taken).as_deref(), Ok("ibdev2"));
+    // A device that is called so already, and whose name another one has there.
+    assert_eq!(any("ibdev3", 3, &["ibdev3"]).as_deref(), Ok("ibdev0"));
+    assert_eq!(any("ibdev0", 3, &["ibdev0"]).as_deref(), Ok("ibdev3"));
+    let most = i32::MAX as u32;
+    assert_eq!(
+        any("rxe0", most, &["rxe0"]).as_deref(),
+        Ok("ibdev2147483647")
+    );
+    assert_eq!(
+        any("rxe0", most, &["rxe0", "ibdev2147483647"]).as_deref(),
+        Ok("ibdev0")
     );
 }
 

@@ -5,6 +5,7 @@
 
 use rdma_core_engines::proto::errno::Errno;
 use rdma_core_engines::proto::netns::after_exit;
+use rdma_core_engines::proto::netns::Complaint;
 use rdma_core_engines::proto::netns::Mode;
 use rdma_core_engines::proto::netns::ModeChange;
 use rdma_core_engines::proto::netns::Move;
@@ -33,6 +34,9 @@ fn modes() {
     );
     assert_eq!(Mode::Exclusive.raw_cap(Net(3)), Net(3));
     assert_eq!(Mode::Shared.raw_cap(Net(3)), Net::INIT);
+    // The mode has become shared while this one's namespace is being removed.
+    assert!(!Mode::Shared.has_copy(Net(3), Net(4)));
+    assert!(Mode::Shared.has_copy(Net::INIT, Net(4)));
 }
 
 #[test]
@@ -85,6 +89,79 @@ fn moves_and_their_numbers() {
         },
     ] {
         assert_eq!(number(Mode::Exclusive, gone), Err(Errno::Enodev));
+    }
+}
+
+#[test]
+fn moves_and_their_words() {
+    let fine = Move {
+        device_in: Net(1),
+        asker: Net(1),
+        admin_of_target: true,
+        is_there: false,
+        can_disassociate: true,
+        unregistering: false,
+    };
+    let told = |mode: Mode, ask: Move| {
+        let refusal = mode.judge_move(&ask).unwrap_err();
+        refusal.complaint()
+    };
+    let stuck = Move {
+        can_disassociate: false,
+        ..fine
+    };
+    let stranger = Move {
+        admin_of_target: false,
+        ..stuck
+    };
+    let gone = Move {
+        device_in: Net(2),
+        ..fine
+    };
+    assert_eq!(told(Mode::Shared, stranger), Some(Complaint::NotAllowed));
+    // Of two reasons with the same number, the mode is told.
+    assert_eq!(told(Mode::Shared, stuck), Some(Complaint::SharedDevices));
+    assert_eq!(
+        told(Mode::Exclusive, stuck),
+        Some(Complaint::CannotDisassociate)
+    );
+    assert_eq!(told(Mode::Exclusive, gone), None);
+    for refusal in [Refusal::NoSuchMode, Refusal::OtherNamespaces] {
+        assert_eq!(refusal.complaint(), None);
+    }
+
+    assert_eq!(Complaint::of(-17, false), Some(Complaint::NameInUse));
+    assert_eq!(Complaint::of(-17, true), Some(Complaint::NameInUse));
+    assert_eq!(Complaint::of(-22, true), Some(Complaint::BadName));
+    assert_eq!(Complaint::of(-22, false), None);
+    assert_eq!(Complaint::of(-19, true), None);
+
+    // Those of `ib_device_set_netns_put`, each in full.
+    let words = [
+        (Complaint::BadFile, "Invalid target net namespace fd"),
+        (
+            Complaint::NotAllowed,
+            "Missing CAP_NET_ADMIN in the target net namespace",
+        ),
+        (
+            Complaint::SharedDevices,
+            "Cannot change net namespace of RDMA device in shared netns mode",
+        ),
+        (
+            Complaint::CannotDisassociate,
+            "Device does not support namespace changes (no disassociate support)",
+        ),
+        (
+            Complaint::NameInUse,
+            "Device name already exists in the target net namespace",
+        ),
+        (
+            Complaint::BadName,
+            "Unable to use requested device name in the target net namespace",
+        ),
+    ];
+    for (complaint, expected) in words {
+        assert_eq!(complaint.words().to_str(), Ok(expected));
     }
 }
 
