@@ -3,19 +3,20 @@
 //! Differences between the kernels that the modules are compiled for.
 //!
 //! `rust/features.Kbuild` looks for each feature in the kernel's source and sets a `cfg`. This file
-//! is the only one in Rust that asks for them; C helpers have a macro for each. Callers see one
-//! type, constant or function for all kernels. Stateless; the functions state their contexts. C
-//! headers: those that `rust/features.Kbuild` names.
+//! is the only one in Rust, with its submodules, that asks for them; C helpers have a macro for each.
+//! Callers see one type, constant or function for all kernels. Stateless; the functions state their
+//! contexts. C headers: those that `rust/features.Kbuild` names.
 
 #![allow(
     clippy::needless_return,
     reason = "of two statements one is compiled, and either may be the last"
 )]
 
-use core::borrow::Borrow;
+pub mod comp_cntr;
+pub mod uapi;
 
 use crate::bindings;
-use crate::edge::device::Device;
+use core::borrow::Borrow;
 use kernel::prelude::*;
 
 /// Initialises a slot of memory.
@@ -210,13 +211,6 @@ pub fn limit(raw: RawLimit) -> u32 {
     return u32::try_from(raw).unwrap_or(0);
 }
 
-/// A completion counter. Where there is none, no tracked object is of this kind, and a structure
-/// with the same fields `device` and `res` stands in.
-#[cfg(rdma_has_comp_cntr)]
-pub use crate::bindings::ib_comp_cntr;
-#[cfg(not(rdma_has_comp_cntr))]
-pub use crate::bindings::ib_dmah as ib_comp_cntr;
-
 /// Whether there are completion counters (`struct ib_comp_cntr`). `RDMA_NLDEV_CMD_RES_GET` tells
 /// their number, and the limits of objects, since the same version.
 pub const COMP_CNTR: bool = cfg!(rdma_has_comp_cntr);
@@ -235,18 +229,9 @@ pub const NAMES_PER_NETNS: bool = cfg!(rdma_has_names_per_netns);
 /// once the buffer is released.
 pub const DMABUF_RELEASE_LOCK: bool = cfg!(rdma_has_dmabuf_release_lock);
 
-/// Returns how many completion counters a device has at most; 0 if it has none. Calls the driver;
-/// may sleep.
-pub fn max_comp_cntrs(device: &Device) -> u32 {
-    #[cfg(rdma_has_comp_cntr)]
-    if let Some(query) = device.ops().query_comp_cntr_caps {
-        use crate::edge::View;
-        let mut caps = bindings::ib_comp_cntr_caps::default();
-        // SAFETY: The method belongs to the driver of the device and writes to `caps` only. The
-        // kernel asks without attributes of a call of a program.
-        let done = unsafe { query(device.raw(), &mut caps, core::ptr::null_mut()) };
-        return if done == 0 { caps.max_counters } else { 0 };
-    }
-    let _: &Device = device;
-    0
-}
+/// Whether the method that makes a shared receive queue takes a description of its buffer
+/// (`UVERBS_ATTR_CREATE_SRQ_BUF_UMEM`).
+pub const SRQ_BUF_UMEM: bool = cfg!(rdma_has_srq_buf_umem);
+
+/// Whether regions of DMA-bufs cannot be registered anew.
+pub const REREG_REFUSES_DMABUF: bool = cfg!(rdma_has_rereg_refuses_dmabuf);

@@ -72,6 +72,7 @@ prepare() { # NODE
     cp -r "$TOP"/tools/guest/. "$out/share$n/"
     mkdir -p "$out/share$n/bin" "$out/share$n/tests"
     cp -r "$TOP"/tools/testing/guest/*.* "$TOP/Documentation/uverbs-abi.md" "$BUILD/bin" "$out/share$n/tests/"
+    "$TOP/tools/features.sh" "$CACHE/$("$TOP/tools/kernel.sh" --source "$KERNEL")" >"$out/share$n/tests/features"
     if [ -n "${SHARE:-}" ]; then cp -r "$SHARE/." "$out/share$n/"; fi
     install -m 755 "$TOP/tools/guest/stack.sh" "$out/share$n/bin/stack"
     install -m 755 "$TOP/tools/deb/rust-rdma-status" "$out/share$n/bin/rust-rdma-status"

@@ -8,8 +8,9 @@
 
 The tables are read as they are in the sources, Rust's (`uverbs/table.rs` has the constructors) and
 C's (`include/rdma/uverbs_ioctl.h` has the macros): both are expressions of calls, lists and names.
-What is not understood is an error. Numbers and sizes come from a C compiler with the headers of
-LINUX. The tests of the guest read the page (`tools/testing/guest/uverbs_grammar.py`). What a constructor
+What is not understood is an error. What Rust's have only with a feature of the kernel (`only!`) must
+be in those C sources that have the feature (features.sh). Numbers and sizes come from a C compiler with the headers of
+LINUX; numbers that those lack from `rust/features/uapi.rs`. The tests of the guest read the page (`tools/testing/guest/uverbs_grammar.py`). What a constructor
 of Rust's means is stated here once more: 26-uverbs-diff tells if that is not what the module does.
 """
 import collections
@@ -27,12 +28,42 @@ Attribute = collections.namedtuple("Attribute", "kind low high object access mar
 Command = collections.namedtuple("Command", "object request answer udata needs")
 
 
+# The mark of an attribute that needs a feature, before its name.
+ONLY = "only with "
+
+
+def features(linux):
+    """The features that a kernel source has."""
+    told = subprocess.run([TOP / "tools/features.sh", linux], capture_output=True, check=True, text=True)
+    return set(told.stdout.split())
+
+
 class Table:
     """What a set of sources defines, by the names of the uapi headers."""
 
     def __init__(self):
         self.files, self.needs = set(), collections.defaultdict(set)
         self.methods, self.commands = collections.defaultdict(dict), {}
+        # The features that objects, and methods (object, method), need.
+        self.only = {}
+
+    def on(self, found):
+        """What is left of this with the features that were found."""
+        lost = {key for key, feature in self.only.items() if feature not in found}
+        table = Table()
+        table.files, table.commands = self.files - lost, self.commands
+        table.needs |= {obj: needs for obj, needs in self.needs.items() if obj not in lost}
+        table.methods |= {obj: {
+            name: dict(self.there(attributes, found)) for name, attributes in methods.items()
+            if (obj, name) not in lost} for obj, methods in self.methods.items() if obj not in lost}
+        return table
+
+    @staticmethod
+    def there(attributes, found):
+        for name, attr in attributes.items():
+            only = {mark for mark in attr.marks if mark.startswith(ONLY)}
+            if only <= {ONLY + feature for feature in found}:
+                yield name, attr._replace(marks=attr.marks - only)
 
     def attributes(self):
         """Each method's attributes."""
@@ -149,7 +180,7 @@ class Rust:
 
     def __init__(self, text, ids):
         self.text, self.ids = NOT_CODE.sub("", text), ids
-        use = r"use (?:rdma::)?bindings::(\w+) as (\w+);"
+        use = r"use (?:rdma::)?(?:bindings|(?:features::)?uapi)::(\w+) as (\w+);"
         self.names = {alias: name for name, alias in re.findall(rf"(?m)^{use}", self.text)}
         for module, body in re.findall(r"(?ms)^mod (\w+) \{$(.*?)^\}", self.text):
             self.names |= {f"{module}::{alias}": name for name, alias in re.findall(use, body)}
@@ -197,10 +228,18 @@ class Rust:
             raise SyntaxError(f"{node.name} is not understood")
         return self.name(args[0]), made
 
+    def group(self, node):
+        marks = set()
+        if node.name == "only!":
+            marks = {ONLY + node.args[0].name.lower()}
+            node = node.args[1]
+        for name, attr in map(self.attribute, node.args):
+            yield name, attr._replace(marks=attr.marks | marks)
+
     def method(self, node):
         found = {}
         for group in node.fields["attributes"].args:
-            found |= UHW if group.name == "UHW" else dict(map(self.attribute, group.args))
+            found |= UHW if group.name == "UHW" else dict(self.group(group))
         return self.name(node.fields["id"]), found
 
     def command(self, node, obj):
@@ -210,14 +249,20 @@ class Rust:
             raise SyntaxError(f"{name} is made by {node.name}")
         return name, Command(obj, of_type(request), of_type(answer), "udata" in node.marks, set())
 
-    def add(self, table):
+    def add(self, table, feature):
+        """Adds this to a table, with the feature that all of this needs, if any."""
         obj = command = None
         text = self.text.split("TABLE: &[Def] = ", 1)[1]
         for entry in parse(text).args:
             what, value = entry.name.removeprefix("Def::"), entry.args[0]
             if what == "Tree":
                 obj = self.name(value.fields["id"])
-                table.methods[obj] |= map(self.method, value.fields["methods"].args)
+                methods = dict(map(self.method, value.fields["methods"].args))
+                table.methods[obj] |= methods
+                if feature and value.fields["of"].name == "Some":
+                    table.only[obj] = feature
+                elif feature:
+                    table.only |= {(obj, name): feature for name in methods}
                 if re.search(r"static TYPE: FileType\b", self.text):
                     table.files.add(obj)
             elif what == "Object":
@@ -233,15 +278,26 @@ class Rust:
 
 def rust():
     table, ids = Table(), {}
-    texts = [path.read_text() for path in sorted((TOP / "uverbs/object").glob("*.rs"))]
+    texts = {path.stem: path.read_text() for path in sorted((TOP / "uverbs/object").glob("*.rs"))}
     ids |= {f"{kind}::ID": name for kind, name in re.findall(
         r"object::\w+::(\w+) = (\w+)", (TOP / "uverbs/edge/kinds.rs").read_text())}
-    tables = [text for text in texts if "TABLE: &[Def]" in text]
-    if len(tables) != len(re.findall(r"object::\w+::TABLE", (TOP / "uverbs/table.rs").read_text())):
+    tables = {name: text for name, text in texts.items() if "TABLE: &[Def]" in text}
+    core = (TOP / "uverbs/table.rs").read_text()
+    if sorted(tables) != sorted(re.findall(r"object::(\w+)::TABLE", core)):
         raise SyntaxError("uverbs/table.rs has not the tables of all objects")
-    for text in tables:
-        Rust(text, ids).add(table)
+    only = {name: feature.lower() for feature, name in
+            re.findall(r"only!\((\w+), object::(\w+)::TABLE\)", core)}
+    for name, text in tables.items():
+        Rust(text, ids).add(table, only.get(name))
     return table
+
+
+def numbers_without(found):
+    """The names that need features, but those that were found, with their numbers."""
+    text = (TOP / "rust/features/uapi.rs").read_text()
+    for feature, body in re.findall(r"(?ms)^names! \{ rdma_has_(\w+):$(.*?)^\}", text):
+        if feature not in found:
+            yield from re.findall(r"_(UVERBS_[A-Z_]+) = (\d+);", body)
 
 
 # The definitions of the C module
@@ -355,6 +411,7 @@ class Values:
         source = "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n"
         for name in ("ib_user_ioctl_cmds", "ib_user_ioctl_verbs", "ib_user_verbs"):
             source += f"#include <rdma/{name}.h>\n"
+        source += "".join(f"#define {name} {number}\n" for name, number in numbers_without(features(linux)))
         source += "#define offsetofend(t, m) (offsetof(t, m) + sizeof(((t *)0)->m))\nint main(void)\n{\n"
         source += "".join(f'printf("%llu\\n", (unsigned long long)({each}));\n' for each in expressions)
         with tempfile.TemporaryDirectory() as folder:
@@ -380,7 +437,8 @@ by write, {extended} extended ones. `tools/uverbs_abi.py` makes this page from t
 module. The fuzzers of the guest read it, so it is also the grammar of their requests.
 
 An object and all that takes its handle is there if the driver has every operation that the object
-needs; so is a command. Drivers may add objects, methods and attributes.
+needs; so is a command. Drivers may add objects, methods and attributes. "Only with" names the
+feature that the kernel must have ([kernels.md](kernels.md#72-and-73)).
 
 | kind of an attribute | what a program gives |
 |---|---|
@@ -409,6 +467,9 @@ class Page:
         text = str(attr.low) if attr.low == attr.high else f"{attr.low}..{attr.high}"
         return text.removesuffix("65535") + (" 0.." if "zero_trailing" in attr.marks else "")
 
+    def only(self, key):
+        return f"Only with `{self.table.only[key]}`.\n" if key in self.table.only else ""
+
     def structure(self, of):
         return f"`{of.removeprefix('struct ')}` {self.value[f'sizeof({of})']}" if of else ""
 
@@ -422,8 +483,11 @@ class Page:
             yield "Handles are file descriptors.\n" if obj in table.files else ""
             needs = ", ".join(f"`{need}`" for need in sorted(table.needs[obj]))
             yield f"Needs {needs}.\n" if needs else "Needs nothing.\n"
+            yield self.only(obj)
             for method in self.order(table.methods[obj]):
                 yield f"\n### {method}, {self.value[method]}\n\n"
+                if (obj, method) in table.only:
+                    yield self.only((obj, method)) + "\n"
                 yield "| attribute | number | kind | bytes | object | marks |\n|---|---:|---|---|---|---|\n"
                 for name in self.order(table.methods[obj][method]):
                     attr = table.methods[obj][method][name]
@@ -450,7 +514,7 @@ def main():
     if mode == "write":
         PAGE.write_text(page)
         return
-    wrong = list(table.differences(peer))
+    wrong = list(table.on(features(linux)).differences(peer))
     if not PAGE.exists() or PAGE.read_text() != page:
         wrong.append(f"{PAGE.relative_to(TOP)} is not what the tables say (make fmt updates it)")
     for line in wrong:

@@ -38,6 +38,8 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::umem::Umem;
+use rdma::features;
+use rdma::provider::unsupported;
 
 /// The pages that contain a range of bytes.
 #[derive(Clone, Copy)]
@@ -101,10 +103,14 @@ fn copy_from(room: Room, umem: &Umem, offset: usize) -> Result {
     }
 }
 
-/// Checks whether existing memory can be used for a region with other access flags. Returns
-/// `EACCES` if they request writes to read-only memory. Any context.
+/// Checks whether existing memory can be used for a region that is registered anew. Returns
+/// `EOPNOTSUPP` for a DMA-buf, where the kernel refuses that; `EACCES` if new access flags request
+/// writes to read-only memory. Any context.
 fn check_rereg(umem: Option<&Umem>, flags: c_int, new_access_flags: c_int) -> Result {
     let Some(umem) = umem else { return Ok(()) };
+    if features::REREG_REFUSES_DMABUF && umem.is_dmabuf() {
+        return Err(unsupported());
+    }
     const ACCESS: c_int = bindings::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as c_int;
     const TRANSLATION: c_int = bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS as c_int;
     let (access, translation) = (flags & ACCESS != 0, flags & TRANSLATION != 0);

@@ -128,11 +128,10 @@ fn look_up<'a>(
     let begun = Instant::<Monotonic>::now();
     loop {
         scratch.fill(0);
-        let reading = users.read();
-        match users.fault(reading, request.first, flags, scratch) {
+        let reading = match users.fault(request.first, flags, scratch) {
             Err(e) if e == EBUSY && begun.elapsed() <= PATIENCE => continue,
             found => found?,
-        }
+        };
         if let Some(locked) = users.lock_if_valid(reading) {
             return Ok(locked);
         }

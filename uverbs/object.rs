@@ -6,6 +6,7 @@
 pub(crate) mod ah;
 pub(crate) mod async_event;
 pub(crate) mod comp_channel;
+pub(crate) mod comp_cntr;
 pub(crate) mod counters;
 pub(crate) mod cq;
 pub(crate) mod device;

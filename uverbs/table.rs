@@ -55,6 +55,20 @@ pub(crate) struct Method {
     pub(crate) attributes: &'static [&'static [Attribute]],
 }
 
+/// A part of a table that is there if the kernel has a feature; the name is that of a constant in
+/// `rdma::features`.
+macro_rules! only {
+    ($feature:ident, $part:expr) => {
+        const {
+            match rdma::features::$feature {
+                true => const { $part },
+                false => &[],
+            }
+        }
+    };
+}
+pub(crate) use only;
+
 /// How many choices an attribute has. None has data.
 #[derive(Clone, Copy)]
 pub(crate) struct Count(pub(crate) u8);
@@ -279,6 +293,7 @@ pub(crate) const CORE: &[&[Def]] = &[
     object::ah::TABLE,
     object::async_event::TABLE,
     object::comp_channel::TABLE,
+    only!(COMP_CNTR, object::comp_cntr::TABLE),
     object::counters::TABLE,
     object::cq::TABLE,
     object::device::TABLE,

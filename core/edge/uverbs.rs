@@ -8,7 +8,7 @@
 use crate::device::Device;
 use rdma::bindings;
 use rdma::edge::View;
-use rdma::features::ib_comp_cntr;
+use rdma::features::comp_cntr::ib_comp_cntr;
 
 rdma::c_struct! {
     /// A user context.

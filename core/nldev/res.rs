@@ -6,8 +6,8 @@
 //! writes the attributes of each kind.
 
 use kernel::prelude::*;
+use rdma::features::comp_cntr::max_counters;
 use rdma::features::limit;
-use rdma::features::max_comp_cntrs;
 use rdma::features::COMP_CNTR;
 
 use super::dev::Who;
@@ -180,7 +180,7 @@ fn most(device: &Device, kind: Kind) -> u32 {
         Kind::Qp => limit(device.attrs().max_qp()),
         Kind::Mr => limit(device.attrs().max_mr()),
         Kind::Srq => limit(device.attrs().max_srq()),
-        Kind::CompCntr => max_comp_cntrs(device),
+        Kind::CompCntr => max_counters(device),
         Kind::CmId | Kind::Ctx | Kind::Counter | Kind::Dmah => 0,
     }
 }

@@ -13,6 +13,7 @@
 #include <linux/types.h>
 #include <net/net_namespace.h>
 
+struct hmm_range;
 struct ib_device;
 struct mem_cgroup;
 struct vm_area_struct;
@@ -380,6 +381,7 @@ void rdma_helper_dma_resv_assert_held(struct dma_resv *resv);
 unsigned int rdma_helper_hpage_shift(void);
 void rdma_helper_odp_init_mutex(struct ib_umem_odp *odp);
 void rdma_helper_odp_assert_held(struct ib_umem_odp *odp);
+int rdma_helper_hmm_range_fault(struct hmm_range *range);
 bool rdma_helper_interval_read_retry(struct mmu_interval_notifier *notifier,
 				     unsigned long seq);
 void rdma_helper_hmm_pfn_set_dirty(unsigned long pfn);

@@ -56,6 +56,10 @@ void rdma_helper_odp_release(struct ib_umem_odp *odp)
 	put_device(&dev->dev);
 }
 
+#ifdef RDMA_HAS_HMM_UNLOCKED
+/* ib_umem_odp_map_dma_and_lock() does not hold the mmap lock while a file system reads. */
+static void read_files(struct mm_struct *mm, unsigned long addr, unsigned long end, bool write) {}
+#else
 /*
  * Faults in pages of files. Unlike hmm_range_fault(), this does not hold the mmap lock while the
  * file system reads: otherwise, if that does not answer, a task that waits for the lock as a writer
@@ -95,6 +99,7 @@ static void read_files(struct mm_struct *mm, unsigned long addr, unsigned long e
 	/* The last user tears the address space down, which waits for notifiers. */
 	mmput_async(mm);
 }
+#endif
 
 int rdma_helper_odp_map_and_lock(struct ib_umem_odp *odp, u64 addr, u64 size,
 				 bool write, bool fault)

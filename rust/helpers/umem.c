@@ -101,6 +101,28 @@ void rdma_helper_odp_assert_held(struct ib_umem_odp *odp)
 	lockdep_assert_held(&odp->umem_mutex);
 }
 
+/*
+ * Looks up the pages of a range, and sets its sequence number. Where the kernel has a function that
+ * takes the mmap lock itself, it does not hold it while a fault waits; it repeats the lookup while
+ * notifiers run, and EBUSY means that they did not stop in time. Elsewhere EBUSY means that one ran.
+ */
+int rdma_helper_hmm_range_fault(struct hmm_range *range)
+{
+#ifdef RDMA_HAS_HMM_UNLOCKED
+	return hmm_range_fault_unlocked_timeout(range,
+						msecs_to_jiffies(HMM_RANGE_DEFAULT_TIMEOUT));
+#else
+	struct mm_struct *mm = range->notifier->mm;
+	int ret;
+
+	range->notifier_seq = mmu_interval_read_begin(range->notifier);
+	mmap_read_lock(mm);
+	ret = hmm_range_fault(range);
+	mmap_read_unlock(mm);
+	return ret;
+#endif
+}
+
 bool rdma_helper_interval_read_retry(struct mmu_interval_notifier *notifier,
 				     unsigned long seq)
 {

@@ -19,6 +19,8 @@ unfit=$cache/$release.unfit
 headers=/usr/src/linux-headers-$release
 version=$(cut -d. -f1,2 <<<"$release")
 tarball=$(ls /usr/src/"linux-source-$version".tar.* 2>/dev/null | head -n 1 || :)
+# The only C file in which rust/features.Kbuild looks.
+tells=drivers/infiniband/core/umem.c
 script=$here/metadata.sh
 [ -e "$script" ] || script=$here/../metadata.sh
 
@@ -32,7 +34,8 @@ version_of() {
 headers_version=$(version_of "linux-headers-$release")
 config() { sed -nE "s/^CONFIG_$1=\"?([^\"]*)\"?\$/\1/p" "$headers/.config"; } # OPTION
 # A revision of a Debian package may have the same release with another configuration.
-is_made() { [ -e "$made/ok" ] && [ "$(cat "$made/ok")" = "$headers_version" ]; }
+# An older version of this package did not keep the file.
+is_made() { [ -e "$made/ok" ] && [ -e "$made/source/$tells" ] && [ "$(cat "$made/ok")" = "$headers_version" ]; }
 # What metadata that could not be made was made of: with the same, it is not tried again.
 ingredients() {
     local tool
@@ -80,7 +83,7 @@ check() {
 # What of the source a build of modules needs: everything but the code of other parts.
 prune() { # SOURCE
     find "$1" -type f \( -name '*.c' -o -name '*.S' -o -name '*.rst' -o -name '*.dts*' -o -name '*.yaml' -o -name '*.json' \) \
-        -not -path "$1/scripts/*" -not -path "$1/tools/*" -delete
+        -not -path "$1/scripts/*" -not -path "$1/tools/*" -not -path "$1/$tells" -delete
     rm -rf "$1"/{Documentation,sound,samples,LICENSES,tools/testing,tools/perf}
     find "$1/arch" -mindepth 1 -maxdepth 1 -type d -not -name x86 -exec rm -rf {} +
     find "$1" -type d -empty -delete

@@ -104,13 +104,6 @@ rdma::import! {
     fn get_pid(pid: &Pid) -> Result<PidRef> = rdma_helper_get_pid;
 }
 
-rdma::import! {
-    in crate::private;
-
-    /// Begins a read of what the notifier follows. May sleep.
-    fn interval_read_begin(notifier: &Notifier) -> c_ulong = mmu_interval_read_begin;
-}
-
 /// A reference to a process (`struct pid`).
 ///
 /// # Invariants
@@ -403,7 +396,7 @@ impl Deref for Followed<'_> {
 impl<'a> Followed<'a> {
     /// Keeps the process's `mm` alive; `None` if the process has exited.
     pub(in super::super) fn users(self) -> Option<Users<'a>> {
-        users(self.mm()).map(|mm| Users { of: self, mm })
+        users(self.mm()).map(|mm| Users { of: self, _mm: mm })
     }
 
     /// Locks the list. May sleep.
@@ -427,44 +420,37 @@ pub(in super::super) struct Reading(c_ulong);
 /// Followed memory whose process's `mm` is kept alive.
 pub(in super::super) struct Users<'a> {
     of: Followed<'a>,
-    mm: ARef<MmWithUserAsync>,
+    _mm: ARef<MmWithUserAsync>,
 }
 
 impl Users<'_> {
-    /// Begins a read of the page tables. May sleep.
-    pub(in super::super) fn read(&self) -> Reading {
-        Reading(interval_read_begin(self.of.1.notifier()))
-    }
-
-    /// Looks up the pages at `first`, one for each element of `pages`. May sleep.
+    /// Looks up the pages at `first`, one for each element of `pages`, in the page tables. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if a notifier has run since the read began; `EFAULT` if there is no such memory;
-    /// `EINTR`; `EINVAL` for pages outside the memory.
+    /// `EBUSY` if a notifier has run meanwhile; `EFAULT` if there is no such memory; `EINTR`;
+    /// `EINVAL` for pages outside the memory.
     pub(in super::super) fn fault(
         &self,
-        reading: Reading,
         first: usize,
         flags: c_ulong,
         pages: &mut [c_ulong],
-    ) -> Result {
+    ) -> Result<Reading> {
         // A slice has fewer elements than the address space has bytes.
         let end = first.checked_add(pages.len() << PAGE_SHIFT).ok_or(EINVAL)?;
         let notifier = self.of.1.notifier().raw();
         let mut range = private::hmm_range {
             notifier,
-            notifier_seq: reading.0,
             start: first,
             end,
             hmm_pfns: pages.as_mut_ptr(),
             default_flags: flags,
             ..private::hmm_range::default()
         };
-        let _guard = self.mm.mmap_read_lock();
-        // SAFETY: The notifier is inserted (`Followed`), in the `mm` that is locked; `pages` has an
+        // SAFETY: The notifier is inserted (`Followed`), in an `mm` that is kept alive; `pages` has an
         // element for each page.
-        to_result(unsafe { private::hmm_range_fault(&mut range) })
+        to_result(unsafe { bindings::rdma_helper_hmm_range_fault((&raw mut range).cast()) })?;
+        Ok(Reading(range.notifier_seq))
     }
 
     /// Locks the list; `None` if a notifier has run since the read began. May sleep.

@@ -19,6 +19,7 @@ use super::handle::Object;
 use super::user::Address;
 use super::user::Plain;
 use crate::proto::key::Bit;
+use core::ops::Deref;
 use core::ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
@@ -58,6 +59,21 @@ struct Bytes {
     len: usize,
     index: u16,
     choice: u8,
+}
+
+/// An object that a call uses alone until it ends.
+///
+/// # Invariants
+///
+/// The call has locked the handle of the object exclusively.
+pub(crate) struct Alone<'a, T>(&'a T);
+
+impl<T> Deref for Alone<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0
+    }
 }
 
 /// Bytes that are in the attribute itself.
@@ -611,6 +627,20 @@ impl Call {
         let handle = Handle::<K>::of(uobject).ok_or(EINVAL)?;
         // SAFETY: The call has looked it up, and holds the lock until it ends.
         unsafe { handle.object() }.ok_or(EINVAL)
+    }
+
+    /// As [`object`](Self::object), if the method's table says that the call has the object alone.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`object`](Self::object); `EINVAL`: others may use it meanwhile.
+    pub(crate) fn alone<K: Object>(&self, id: u32) -> Result<Alone<'_, K::Of>> {
+        let (_, bit) = self.uobject(id)?;
+        if !self.head().is_some_and(|head| head.is_alone(bit)) {
+            return Err(EINVAL);
+        }
+        // INVARIANT: Looked up so (`Head::is_alone`).
+        Ok(Alone(self.object::<K>(id)?))
     }
 
     /// The handle in an attribute that the method makes. Once.

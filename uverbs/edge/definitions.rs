@@ -22,13 +22,18 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::device::Device;
 use rdma::edge::View;
+use rdma::features::comp_cntr::DESTROY_AT;
 
-/// A method that a driver must have: the place of a pointer in `struct ib_device_ops`.
+/// A method that a driver must have: the place of a pointer in `struct ib_device_ops`; none of a method
+/// that no driver has, since the kernel has no such method.
 #[derive(Clone, Copy)]
-pub(crate) struct Need(usize);
+pub(crate) struct Need(Option<usize>);
 
 /// The [`Need`] of a method of `struct ib_device_ops`.
 macro_rules! needs {
+    (destroy_comp_cntr) => {
+        $crate::edge::definitions::Need::DESTROY_COMP_CNTR
+    };
     ($method:ident) => {{
         // Of the type of a function pointer.
         const fn check<T>(_: fn(&bindings::ib_device_ops) -> &Option<T>) {
@@ -41,20 +46,29 @@ macro_rules! needs {
 pub(crate) use needs;
 
 impl Need {
+    /// Of a method that not all kernels have.
+    pub(crate) const DESTROY_COMP_CNTR: Self = match DESTROY_AT {
+        Some(offset) => Self::at(offset),
+        None => Self(None),
+    };
+
     /// For [`needs!`] only.
     #[doc(hidden)]
     pub(crate) const fn at(offset: usize) -> Self {
         // OVERFLOW: Evaluated by the compiler (`needs!`), where it is an error.
         assert!(offset + size_of::<usize>() <= size_of::<bindings::ib_device_ops>());
-        Self(offset)
+        Self(Some(offset))
     }
 
     /// Whether the driver of a device has the method.
     pub(crate) fn is_there(self, device: &Device) -> bool {
+        let Self(Some(offset)) = self else {
+            return false;
+        };
         let ops: *const bindings::ib_device_ops = device.ops();
         // SAFETY: The place is within the table (`at`), and has a pointer.
         !unsafe {
-            ops.byte_add(self.0)
+            ops.byte_add(offset)
                 .cast::<*const c_void>()
                 .read_unaligned()
         }
@@ -281,7 +295,7 @@ impl<'a> Iterator for List<'a> {
                     let offset = value.addr();
                     let is = offset
                         <= const { size_of::<bindings::ib_device_ops>() - size_of::<usize>() }
-                        && Need(offset).is_there(self.device);
+                        && Need(Some(offset)).is_there(self.device);
                     Definition::Needs(scope(def.scope), is)
                 }
                 _ => Definition::Unknown,

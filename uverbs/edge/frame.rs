@@ -48,6 +48,8 @@ type Internal = [u64; 32];
 pub(crate) struct Head {
     /// Attributes of one handle.
     handles: Cell<u64>,
+    /// Those of them that the call has alone.
+    alone: Cell<u64>,
     /// Attributes of several handles.
     arrays: Cell<u64>,
     /// Attributes whose bytes were copied.
@@ -88,6 +90,11 @@ impl Head {
     /// Whether an attribute is of one handle.
     pub(super) fn is_handle(&self, bit: Bit) -> bool {
         self.handles.get() & bit.mask() != 0
+    }
+
+    /// Whether an attribute is of a handle that the call has alone ([`Access::Write`]).
+    pub(super) fn is_alone(&self, bit: Bit) -> bool {
+        self.alone.get() & bit.mask() != 0
     }
 
     /// Whether an attribute is of several handles.
@@ -192,6 +199,7 @@ pub(crate) fn run(
     let c = unsafe {
         (&raw mut (*place).head).write(Head {
             handles: Cell::new(0),
+            alone: Cell::new(0),
             arrays: Cell::new(0),
             copied: Cell::new(0),
             fresh: Cell::new(0),
@@ -505,6 +513,9 @@ impl Frame<'_> {
         // INVARIANT: A handle was written, and is marked as such here.
         self.kept |= bit.mask();
         Self::mark(&self.head().handles, bit);
+        if access == Access::Write {
+            Self::mark(&self.head().alone, bit);
+        }
         if access == Access::New {
             if let Some(of) = self.call().char_device().api().type_of(object) {
                 // SAFETY: The handle was just begun, with this type.

@@ -7,18 +7,25 @@
 
 use super::handle::Holds;
 use super::handle::Id;
+use super::object::comp_cntr;
 use super::object::counters;
 use super::object::flow;
 use super::object::flow_action;
 use crate::object;
-use rdma::bindings;
 use rdma::edge::verbs;
+
+/// The numbers: those of the bindings, and of objects that not all kernels have.
+mod names {
+    pub(super) use rdma::bindings::*;
+    #[allow(unused_imports, reason = "the bindings may have all")]
+    pub(super) use rdma::features::uapi::*;
+}
 
 /// Numbers the types of handles, each once; with the type of their objects if they have numbers.
 macro_rules! kinds {
     ($($kind:ty = $id:ident $(: $of:ty)?;)*) => {
         const _: () = {
-            let mut all: &[u32] = &[$(bindings::$id),*];
+            let mut all: &[u32] = &[$(names::$id),*];
             while let [first, rest @ ..] = all {
                 let mut others = rest;
                 while let [other, more @ ..] = others {
@@ -31,7 +38,7 @@ macro_rules! kinds {
         $(
             // SAFETY: No other type has the number: the assertion above.
             unsafe impl Id for $kind {
-                const ID: u32 = bindings::$id;
+                const ID: u32 = names::$id;
             }
             $(
                 // SAFETY: Whoever makes an object for such a handle, `ib_uverbs` or a driver, makes
@@ -48,6 +55,7 @@ kinds! {
     object::ah::Ah = uverbs_default_objects_UVERBS_OBJECT_AH: verbs::Ah;
     object::async_event::AsyncFile = uverbs_default_objects_UVERBS_OBJECT_ASYNC_EVENT;
     object::comp_channel::Channel = uverbs_default_objects_UVERBS_OBJECT_COMP_CHANNEL;
+    object::comp_cntr::CompCntr = uverbs_default_objects_UVERBS_OBJECT_COMP_CNTR: comp_cntr::Counter;
     object::counters::Counters = uverbs_default_objects_UVERBS_OBJECT_COUNTERS: counters::Set;
     object::cq::Cq = uverbs_default_objects_UVERBS_OBJECT_CQ: verbs::Cq;
     object::dm::Dm = uverbs_default_objects_UVERBS_OBJECT_DM: verbs::Dm;

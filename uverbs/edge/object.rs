@@ -3,6 +3,7 @@
 //! Objects of drivers: how they are allocated, made and destroyed, one file each.
 
 pub(crate) mod ah;
+pub(crate) mod comp_cntr;
 pub(crate) mod context;
 pub(crate) mod counters;
 pub(crate) mod cq;
@@ -86,12 +87,15 @@ pub(super) unsafe fn make<V: View>(
 /// The [`Entry`] of a C structure that has one in `res`.
 macro_rules! entry {
     ($c:ty, $kind:ident) => {
+        $crate::edge::object::entry!($c, as bindings::$kind)
+    };
+    ($c:ty, as $kind:expr) => {
         Some((
             |c: *mut $c| {
                 c.wrapping_byte_add(core::mem::offset_of!($c, res))
                     .cast::<bindings::rdma_restrack_entry>()
             },
-            bindings::$kind,
+            $kind,
         ))
     };
 }

@@ -33,6 +33,7 @@ use crate::object::cq::Cq;
 use crate::object::pd::Pd;
 use crate::object::xrcd::Xrcd;
 use crate::proto::spec::Access;
+use crate::table::only;
 use crate::table::Attribute;
 use crate::table::Def;
 use crate::table::Method;
@@ -41,6 +42,7 @@ use crate::table::Write;
 use crate::table::UHW;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::bindings::ib_uverbs_buffer_desc;
 use rdma::bindings::ib_uverbs_create_srq;
 use rdma::bindings::ib_uverbs_create_srq_resp;
 use rdma::bindings::ib_uverbs_create_xsrq;
@@ -102,6 +104,7 @@ static TYPE: NumberedType<Srq> = NumberedType::new();
 /// The attributes of the methods.
 mod attr {
     use rdma::bindings;
+    use rdma::features;
 
     pub(super) use bindings::uverbs_attrs_create_srq_cmd_attr_ids_UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE as CQ_HANDLE;
     pub(super) use bindings::uverbs_attrs_create_srq_cmd_attr_ids_UVERBS_ATTR_CREATE_SRQ_EVENT_FD as EVENT_FD;
@@ -119,6 +122,7 @@ mod attr {
     pub(super) use bindings::uverbs_attrs_create_srq_cmd_attr_ids_UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE as XRCD_HANDLE;
     pub(super) use bindings::uverbs_attrs_destroy_srq_cmd_attr_ids_UVERBS_ATTR_DESTROY_SRQ_HANDLE as DESTROY_HANDLE;
     pub(super) use bindings::uverbs_attrs_destroy_srq_cmd_attr_ids_UVERBS_ATTR_DESTROY_SRQ_RESP as DESTROY_RESP;
+    pub(super) use features::uapi::uverbs_attrs_create_srq_cmd_attr_ids_UVERBS_ATTR_CREATE_SRQ_BUF_UMEM as BUF_UMEM;
 }
 
 /// The table of shared receive queues.
@@ -147,6 +151,10 @@ pub(crate) const TABLE: &[Def] = &[
                         Attribute::output_of::<u32>(attr::RESP_MAX_SGE).mandatory(),
                         Attribute::output_of::<u32>(attr::RESP_SRQ_NUM),
                     ],
+                    only!(
+                        SRQ_BUF_UMEM,
+                        &[Attribute::input_of::<ib_uverbs_buffer_desc>(attr::BUF_UMEM)]
+                    ),
                     UHW,
                 ],
             },

@@ -28,7 +28,9 @@
 	X(create_flow_action) X(destroy_flow_action) X(create_counters)        \
 	X(read_counters) X(destroy_counters) X(create_thing) X(read_thing)     \
 	X(write_thing) X(any_thing) X(destroy_thing) X(alloc_stream)           \
-	X(push_stream) X(destroy_stream) X(every_kind)
+	X(push_stream) X(destroy_stream) X(every_kind) X(create_comp_cntr)     \
+	X(destroy_comp_cntr) X(modify_comp_cntr) X(read_comp_cntr)             \
+	X(query_comp_cntr_caps) X(qp_attach_comp_cntr)
 
 enum fv_op {
 #define X(name) FV_##name,
@@ -130,9 +132,10 @@ static inline u32 fv_cq_id(struct ib_cq *cq)
 int fv_complete(struct fv_cq *cq, const struct ib_wc *wc);
 extern const struct ib_device_ops fv_queue_ops;
 
-/* objects.c, flow.c, definitions.c */
+/* objects.c, flow.c, comp_cntr.c, definitions.c */
 extern const struct ib_device_ops fv_object_ops;
 extern const struct ib_device_ops fv_flow_ops;
+extern const struct ib_device_ops fv_comp_cntr_ops;
 extern const struct uapi_definition fv_defs[];
 extern const struct uapi_definition fv_wrong_defs[];
 int fv_query_ucontext(struct ib_ucontext *context,
@@ -153,6 +156,11 @@ enum {
 enum {
 	FV_ATTR_DM_IN = UVERBS_ID_DRIVER_NS,
 	FV_ATTR_DM_OUT,
+};
+
+enum {
+	FV_ATTR_COMP_CNTR_IN = UVERBS_ID_DRIVER_NS,
+	FV_ATTR_COMP_CNTR_OUT,
 };
 
 #endif

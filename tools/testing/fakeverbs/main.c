@@ -148,6 +148,7 @@ int fv_register(void)
 	ib_set_device_ops(&new->ib, &fv_object_ops);
 	ib_set_device_ops(&new->ib, &fv_queue_ops);
 	ib_set_device_ops(&new->ib, &fv_flow_ops);
+	ib_set_device_ops(&new->ib, &fv_comp_cntr_ops);
 	new->ib.driver_def = wrong_def ? fv_wrong_defs : fv_defs;
 	new->ib.uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POLL_CQ) |
 				   BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ) |

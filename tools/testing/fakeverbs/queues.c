@@ -409,6 +409,26 @@ static int post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr,
 
 /* Shared receive queues */
 
+/* The address of the buffer that a program describes; 0 without such a description. */
+static int srq_buffer(struct ib_udata *udata, u64 *addr)
+{
+#ifdef RDMA_HAS_SRQ_BUF_UMEM
+	struct uverbs_attr_bundle *attrs =
+		rdma_udata_to_uverbs_attr_bundle(udata);
+	struct ib_uverbs_buffer_desc desc;
+	int ret;
+
+	if (!uverbs_attr_is_valid(attrs, UVERBS_ATTR_CREATE_SRQ_BUF_UMEM))
+		return 0;
+	ret = uverbs_copy_from(&desc, attrs, UVERBS_ATTR_CREATE_SRQ_BUF_UMEM);
+	if (!ret)
+		*addr = desc.addr;
+	return ret;
+#else
+	return 0;
+#endif
+}
+
 static int create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init,
 		      struct ib_udata *udata)
 {
@@ -421,6 +441,9 @@ static int create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init,
 		return -EINVAL;
 	switch (init->srq_type) {
 	case IB_SRQT_BASIC:
+		ret = udata ? srq_buffer(udata, &extra) : 0;
+		if (ret)
+			return ret;
 		break;
 	case IB_SRQT_XRC:
 		extra = fv_cq_id(init->ext.cq);

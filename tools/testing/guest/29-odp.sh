@@ -35,6 +35,8 @@ if [ -e /proc/sys/vm/nr_hugepages ] && [ -e /sys/kernel/mm/transparent_hugepage 
 else
     skip "huge pages" "this kernel has none"
 fi
+# Elsewhere the mmap lock is held while a fault waits, and such memory is none.
+if grep -qx hmm_unlocked features; then words+=" userfault"; fi
 # Debug kernels delay the reuse of freed memory.
 if ours rdma_rxe; then
     words+=" implicit large"

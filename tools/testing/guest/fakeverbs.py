@@ -17,6 +17,7 @@ import os
 import select
 import signal
 import struct
+import subprocess
 import sys
 import time
 import traceback
@@ -30,7 +31,7 @@ ECHO = "<4I5Q"
 
 # Objects, by their numbers for ioctl().
 (DEVICE, PD, COMP_CHANNEL, CQ, QP, SRQ, AH, MR, MW, FLOW, XRCD, TABLE, WQ, FLOW_ACTION, DM,
- COUNTERS, ASYNC_EVENT, DMAH, DMABUF) = range(19)
+ COUNTERS, ASYNC_EVENT, DMAH, DMABUF, COMP_CNTR) = range(20)
 THING, STREAM, HIDDEN = DRIVER, DRIVER + 1, DRIVER + 2
 
 # Commands of write().
@@ -45,6 +46,10 @@ THING, STREAM, HIDDEN = DRIVER, DRIVER + 1, DRIVER + 2
 
 RC, UC, UD, RAW_PACKET, XRC_INI, XRC_TGT = 2, 3, 4, 8, 9, 10
 
+
+# What the kernel has: see tools/features.sh.
+with open(f"{os.path.dirname(os.path.abspath(__file__))}/features", encoding="utf-8") as known:
+    FEATURES = known.read().split()
 
 F_SETSIG = 10
 POLL_IN = 1  # si_code
@@ -203,6 +208,13 @@ def wait_for(what, run, seconds=60):
         if time.monotonic() > end:
             raise AssertionError(f"waited in vain: {what}")
         time.sleep(0.02)
+
+
+def tracked(kind):
+    """How many objects of a kind the device has, as rdma tells."""
+    told = subprocess.run(["rdma", "resource", "show", "fakeverbs0"], check=True, capture_output=True, text=True)
+    words = told.stdout.split()
+    return int(words[words.index(kind) + 1])
 
 
 def u32(data, at=0):
@@ -399,6 +411,128 @@ class Everything:
         echo = Echo(echo)
         same("SRQ by ioctl", echo.arg, [1, 4, 1, self.cq_id])
         self.destroys("destroy_srq", echo.id, SRQ, 1, srq, 4)
+        if "srq_buf_umem" in FEATURES:
+            srq, _, _, echo = v.ioctl(
+                SRQ, 0, new(0), handle(1, self.pd), put(4, "Q", 1), put(5, "I", 4), put(6, "I", 1),
+                put(7, "I", 0), put(9, "Q", 0), attr(14, struct.pack("<IiIIQQ", 1, -1, 0, 0, 0xB000, 4096)),
+                get(11, 4), get(12, 4), get(UHW_OUT, 56))
+            echo = Echo(echo)
+            same("SRQ with a buffer", echo.arg, [0, 4, 1, 0xB000])
+            v.ioctl(SRQ, 1, handle(0, srq), get(1, 4))
+
+    def make_counter(self, *more):
+        calls()
+        h, *answers = self.v.ioctl(COMP_CNTR, 0, new(0), *more)
+        ident = called("create_comp_cntr")[1]
+        self.destroys("destroy_comp_cntr", ident, COMP_CNTR, 1, h)
+        return h, ident, *answers
+
+    def attach(self, qp, counter, ops, fmt="I"):
+        self.v.ioctl(QP, 2, handle(0, qp), handle(1, counter), put(2, fmt, ops))
+
+    def completion_counters(self):
+        v = self.v
+        calls()
+        most, value, ops = v.ioctl(DEVICE, 8, get(0, 4), get(1, 8), get(2, 4))
+        same("caps", (u32(most), struct.unpack("<Q", value)[0], u32(ops)), (100, (1 << 48) - 1, 0x1F))
+        called("query_comp_cntr_caps", args=[1])
+        v.ioctl(DEVICE, 8)
+        command("refuse query_comp_cntr_caps 1 5")
+        refused(errno.EIO, v.ioctl, DEVICE, 8, get(0, 4))
+        h, ident, added = self.make_counter(put(DRIVER, "Q", 3000), get(DRIVER + 1, 8))
+        same("added attribute", struct.unpack("<Q", added)[0], 3000 + ident)
+        self.counters = [(h, ident), self.make_counter()]
+        command("refuse create_comp_cntr 1 11")
+        refused(errno.EAGAIN, v.ioctl, COMP_CNTR, 0, new(0))
+
+        def change(entry, op, value):
+            v.ioctl(COMP_CNTR, 2, handle(0, h), put(1, "Q", entry), put(2, "Q", op), put(3, "Q", value))
+
+        def read(entry, size=8):
+            return v.ioctl(COMP_CNTR, 3, handle(0, h), put(1, "Q", entry), get(2, size))[0]
+
+        calls()
+        change(0, 0, 7)
+        called("modify_comp_cntr", ident, [0, 0, 7])
+        change(0, 1, 5)
+        called("modify_comp_cntr", ident, [0, 1, 5])
+        change(1, 0, 1 << 40)
+        same("values", [struct.unpack("<Q", read(entry))[0] for entry in (0, 1)], [12, 1 << 40])
+        # The driver knows the entries and what can be done with them; numbers have 32 bits.
+        calls()
+        for entry, op, value in ((2, 0, 1), (0, 2, 1), (0, 0, 1 << 48), (0, 1, (1 << 48) - 12)):
+            refused(errno.EINVAL, change, entry, op, value)
+            called("modify_comp_cntr", ident, [entry, op, value])
+        refused(errno.EINVAL, change, 1 << 32, 0, 1)
+        refused(errno.EINVAL, change, 0, 1 << 32, 1)
+        refused(errno.EINVAL, read, 1 << 32)
+        same("calls", calls(), [])
+        refused(errno.EINVAL, read, 2)
+        refused(errno.EINVAL, read, 0, 4)
+        command("refuse modify_comp_cntr 1 5")
+        refused(errno.EIO, change, 0, 0, 1)
+        command("refuse read_comp_cntr 1 5")
+        refused(errno.EIO, read, 0)
+        same("value", struct.unpack("<Q", read(0))[0], 12)
+        refused(errno.ENOENT, v.ioctl, COMP_CNTR, 3, handle(0, 0xFFF0), put(1, "Q", 0), get(2, 8))
+        name, ident, run = self.ends[-1]
+        command(f"refuse {name} 1 16")
+        refused(errno.EBUSY, run)
+
+    def counted(self):
+        """Queue pairs with counters. They go with these, in whatever order the program ends."""
+        v, (one, one_id), (other, other_id) = self.v, *self.counters
+        qp, number = self.qp[RC], self.qps[RC]
+        calls()
+        self.attach(qp, one, 1 | 4)
+        called("qp_attach_comp_cntr", number, [one_id, 5])
+        # What is counted already, nothing, and what there is not: all that is not for the driver.
+        for ops, fmt, error in ((4, "I", errno.EBUSY), (4 | 8, "I", errno.EBUSY), (5, "Q", errno.EBUSY),
+                                (0, "I", errno.EINVAL), (64, "I", errno.EINVAL), (1 << 32, "Q", errno.EINVAL)):
+            refused(error, self.attach, qp, other, ops, fmt)
+        # Nor is a handle of a shared queue pair, even the first one.
+        refused(errno.EINVAL, self.attach, self.tgt, other, 8)
+        # That is looked at before the operations are.
+        refused(errno.EINVAL, self.attach, self.tgt, other, 0)
+        refused(errno.ENOENT, self.attach, qp, 0xFFF0, 8)
+        refused(errno.EINVAL, self.attach, other, other, 8)
+        same("calls", calls(), [])
+        # The driver refuses: the operations are free still, and the counter is.
+        refused(errno.EOPNOTSUPP, self.attach, qp, other, 32)
+        command("refuse qp_attach_comp_cntr 1 12")
+        refused(errno.ENOMEM, self.attach, qp, other, 2 | 8)
+        name, ident, run = next(x for x in self.ends if x[1] == other_id)
+        calls()
+        command(f"refuse {name} 1 11")
+        refused(errno.EAGAIN, run)
+        self.attach(qp, other, 2 | 8, "Q")
+        called("qp_attach_comp_cntr", number, [other_id, 10])
+        # One counter of two queue pairs, and twice of one.
+        self.attach(self.qp[UC], one, 1)
+        self.attach(qp, one, 16)
+        calls()
+        for h in one, other:
+            refused(errno.EBUSY, v.ioctl, COMP_CNTR, 1, handle(0, h))
+        same("calls", calls(), [])
+
+        # A queue pair that goes gives its counters back.
+        third, third_id = self.make_counter()
+        end = self.ends.pop()
+        h, number, _ = self.make_qp(RC)
+        self.attach(h, third, 1)
+        self.attach(h, third, 2)
+        command("refuse destroy_qp 1 16")
+        refused(errno.EBUSY, v.ioctl, QP, 1, handle(0, h), get(1, 4))
+        refused(errno.EBUSY, end[2])
+        v.ioctl(QP, 1, handle(0, h), get(1, 4))
+        calls()
+        end[2]()
+        called("destroy_comp_cntr", third_id)
+        # And one that a queue pair uses which was made before it.
+        last = self.make_counter()
+        self.ends.insert(0, self.ends.pop())
+        self.attach(self.qp[UD], last[0], 1)
+        same("tracked counters", tracked("comp_cntr"), 3)
 
     def make_qp(self, kind, first=None, extra=(0, 0, 0)):
         comp_mask, flags, table = extra
@@ -609,7 +743,7 @@ class Everything:
         for obj, count in ((PD, 1), (AH, 1), (MW, 1), (MR, 4), (XRCD, 1), (CQ, 2), (SRQ, 4), (QP, 8),
                            (WQ, 2), (TABLE, 1), (FLOW, 1), (FLOW_ACTION, 1), (COUNTERS, 1), (DM, 1),
                            (DMAH, 1), (THING, 2), (STREAM, 1), (COMP_CHANNEL, 1),
-                           (ASYNC_EVENT, 1), (DMABUF, 1)):
+                           (ASYNC_EVENT, 1), (DMABUF, 1), *self.OF_FEATURES):
             total, listed = self.v.ioctl(DEVICE, 1, put(0, "Q", obj), get(1, 4), get(2, 64))
             same(f"handles of object {obj:#x}", u32(total), count)
             if obj not in (STREAM, COMP_CHANNEL, ASYNC_EVENT, DMABUF):
@@ -617,6 +751,11 @@ class Everything:
 
     STEPS = ("queries", "plain", "memory", "mapping", "queues", "queue_pairs", "states", "work_queues", "flows",
              "posts", "own", "handles")
+    OF_FEATURES = ()
+    if "comp_cntr" in FEATURES:
+        # Counters before queue pairs, which end first then.
+        STEPS = (*STEPS[:5], "completion_counters", "queue_pairs", "counted", *STEPS[6:])
+        OF_FEATURES = ((COMP_CNTR, 3),)
 
     def make_all(self):
         for step in self.STEPS:
@@ -658,6 +797,28 @@ def objects():
         calls()
         case("closed with everything open", left.close)
         case("that context goes", lambda: wait_for("dealloc_ucontext", lambda: calls("dealloc_ucontext")))
+    case("killed with everything open", killed)
+
+
+def killed():
+    ready, tell = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            Everything().make_all()
+            os.write(tell, b".")
+            time.sleep(600)
+        finally:
+            os._exit(1)
+    os.close(tell)
+    same("everything in the process", os.read(ready, 1), b".")
+    calls()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    wait_for("dealloc_ucontext", lambda: calls("dealloc_ucontext"))
+    os.close(ready)
+    if "comp_cntr" in FEATURES:
+        same("tracked counters", tracked("comp_cntr"), 0)
 
 
 def refusals(e):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What ib_uverbs takes: the objects with their ioctl methods and attributes, and the write commands,
-as Documentation/uverbs-abi.md tells, which is made from the module's own tables.
+as Documentation/uverbs-abi.md tells, which is made from the module's own tables: what there is with
+the kernel's features, which are in a file beside the page (tools/features.sh). Without it, everything.
 
 METHODS[object, method] = Method(object, method id, attributes)
 COMMANDS[name, extended] = Command(number, object, request, answer, driver bytes)"""
@@ -58,14 +59,33 @@ def command(name, number, obj, request, answer, driver):
                             COMMAND_MASKS.get(key, ()))
 
 
+def there(page, features):
+    """The lines of the page that are of what there is with these features."""
+    lost = False
+    for section in re.split(r"(?m)^(?=##)", page):
+        only = re.search(r"(?m)^Only with `(\w+)`", section)
+        missing = only and only[1] not in features
+        if not section.startswith("###"):
+            # Its methods follow.
+            lost = missing
+        for line in section.splitlines() if not (lost or missing) else ():
+            mark = re.search(r"\bonly with (\w+)", line)
+            if not mark or mark[1] in features:
+                yield line
+
+
 def read():
     """Reads the page: the guest has it beside the tests."""
     here = os.path.dirname(os.path.abspath(__file__))
     page = os.path.join(here, "uverbs-abi.md")
     if not os.path.exists(page):
         page = os.path.join(here, "../../../Documentation/uverbs-abi.md")
+    page = open(page, encoding="utf-8").read()
+    features = set(re.findall(r"(?i)\bonly with `?(\w+)", page))
+    if os.path.exists(os.path.join(here, "features")):
+        features = open(os.path.join(here, "features"), encoding="utf-8").read().split()
     obj, rows = None, []
-    for line in open(page, encoding="utf-8"):
+    for line in there(page, features):
         title = re.match(r"##(#?) (\w+), (\d+)$", line)
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if title and title[1]:

@@ -23,9 +23,10 @@ MAKE = {
     "COMP_CHANNEL": ("CREATE_COMP_CHANNEL", False), "DM": ("DM", "ALLOC"),
     "COUNTERS": ("COUNTERS", "CREATE"), "DMAH": ("DMAH", "ALLOC"),
     "ASYNC_EVENT": ("ASYNC_EVENT", "ALLOC"), "DMABUF": ("DMABUF", "ALLOC"),
+    "COMP_CNTR": ("COMP_CNTR", "CREATE"),
 }
 ORDER = ("PD", "COMP_CHANNEL", "ASYNC_EVENT", "CQ", "XRCD", "SRQ", "QP", "MR", "MW", "AH", "WQ",
-         "RWQ_IND_TBL", "FLOW", "DM", "COUNTERS", "DMAH", "DMABUF")
+         "RWQ_IND_TBL", "FLOW", "DM", "COUNTERS", "DMAH", "DMABUF", "COMP_CNTR")
 SENDS = {"POST_SEND", "POST_RECV", "ATTACH_MCAST", "DETACH_MCAST", "CREATE_FLOW"}
 # The place of the new handle in a command's answer.
 NEW_HANDLE = {"WQ": 8, "RWQ_IND_TBL": 8, "FLOW": 4}
@@ -35,8 +36,10 @@ GONE = {
     "SRQ": ("SRQ", "DESTROY"), "XRCD": ("XRCD", "DESTROY"), "WQ": ("WQ", "DESTROY"),
     "RWQ_IND_TBL": ("RWQ_IND_TBL", "DESTROY"), "FLOW": ("FLOW", "DESTROY"), "DM": ("DM", "FREE"),
     "COUNTERS": ("COUNTERS", "DESTROY"), "DMAH": ("DMAH", "FREE"),
-    "FLOW_ACTION": ("FLOW_ACTION", "DESTROY"),
+    "FLOW_ACTION": ("FLOW_ACTION", "DESTROY"), "COMP_CNTR": ("COMP_CNTR", "DESTROY"),
 }
+# Not all kernels have all of these.
+MAKE, GONE = ({obj: key for obj, key in of.items() if key in METHODS or key in COMMANDS} for of in (MAKE, GONE))
 # What a command makes, beside what MAKE says.
 MADE_BY = {key: obj for obj, key in MAKE.items() if key in COMMANDS}
 MADE_BY.update({("CREATE_XSRQ", False): "SRQ", ("OPEN_QP", False): "QP",
@@ -236,7 +239,10 @@ class World:
                 {"CAP": struct.pack("=5I", 4, 4, 1, 1, 0), "TYPE": RC, "BUF_UMEM": self.buffer(),
                  "RQ_BUF_UMEM": self.buffer(), "SQ_BUF_UMEM": self.buffer(), "SOURCE_QPN": 1},
                 ("PD_HANDLE", "SEND_CQ_HANDLE", "RECV_CQ_HANDLE", "UHW_OUT")),
-            ("SRQ", "CREATE"): ({"MAX_WR": 4, "MAX_SGE": 1, "TYPE": 0}, ("UHW_OUT",)),
+            ("SRQ", "CREATE"): ({"MAX_WR": 4, "MAX_SGE": 1, "TYPE": 0, "BUF_UMEM": self.buffer()},
+                                ("UHW_OUT",)),
+            ("QP", "ATTACH_COMP_CNTR"): ({"OP_MASK": 1}, ()),
+            ("DEVICE", "QUERY_COMP_CNTR_CAPS"): ({}, ("MAX_COUNTERS", "MAX_VALUE")),
             ("WQ", "CREATE"): ({"MAX_WR": 4, "MAX_SGE": 1, "TYPE": 0}, ("CQ_HANDLE", "UHW_OUT")),
             ("MR", "DM_MR_REG"): ({"LENGTH": 64, "ACCESS_FLAGS": 0x21}, ("ACCESS_FLAGS",)),
             ("MR", "ADVISE_MR"): (

@@ -7,7 +7,7 @@
 
 tree=$work/uverbs
 mkdir -p "$tree"
-tar -C "$TOP" --exclude=__pycache__ -cf - uverbs Documentation tools/lib.sh tools/uverbs_abi.py tools/roots tools/guest \
+tar -C "$TOP" --exclude=__pycache__ -cf - uverbs Documentation rust/features rust/features.Kbuild tools/lib.sh tools/features.sh tools/uverbs_abi.py tools/roots tools/guest \
     tools/testing/guest tools/testing/harness | tar -C "$tree" -xf -
 "$TOP/tools/kernel.sh" --unpack
 linux=/c/$("$TOP/tools/kernel.sh" --source)
@@ -16,6 +16,16 @@ linux=/c/$("$TOP/tools/kernel.sh" --source)
 python() { bash -c '. "$0/tools/lib.sh"; in_builder python3 -B "/src/tools/$1" "${@:2}"' "$tree" "$@"; }
 abi() { python uverbs_abi.py "$1" "$linux"; }
 grammar() { python testing/harness/uverbs_grammar_peer.py /src "$linux"; }
+features() { "$TOP/tools/features.sh" "$CACHE/${linux#/c/}" >"$tree/tools/testing/guest/features"; }
+older=$linux
+if [ -e "$CACHE/archive-7.3.ok" ] && done_with "$("$TOP/tools/kernel.sh" --source stock-7.3)"; then
+    linux=/c/$("$TOP/tools/kernel.sh" --source stock-7.3)
+    features
+    check "uverbs: the tables are those of C 7.3, and the page is theirs" abi check
+    check "uverbs: the grammar is that of C 7.3: 44 methods, 35 commands, 12 extended ones" grammar
+fi
+linux=$older
+features
 check "uverbs: the tables are C's, and the page is theirs" abi check
 check "uverbs: the grammar is C's: 38 methods, 35 commands, 12 extended ones" grammar
 
@@ -54,6 +64,7 @@ xrcd.rs|s/\.udata()//|IB_USER_VERBS_CMD_OPEN_XRCD: |bytes of the driver
 wq.rs|s/extended::<ib_uverbs_ex_modify_wq/extended::<ib_uverbs_ex_destroy_wq/|IB_USER_VERBS_EX_CMD_MODIFY_WQ: |the request of a command
 post.rs|s/Def::Object(Srq::ID)/Def::Object(Qp::ID)/|IB_USER_VERBS_CMD_POST_SRQ_RECV: |the object of a command
 srq.rs|s/attr::LIMIT)/attr::BOUND)/|attr::BOUND is no name|a name that the headers do not have
+srq.rs|s/SRQ_BUF_UMEM,/NO_FEATURE,/|uverbs-abi.md is not what|an attribute with another feature
 CHANGES
 page=Documentation/uverbs-abi.md
 check "uverbs: seen: a page that was edited" planted $page 's/^| UVERBS_ATTR_DESTROY_PD_HANDLE/&S/' "$page is not what" abi check

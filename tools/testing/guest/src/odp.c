@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * odp DEVICE GID-INDEX [implicit] [huge] [large] [count]: memory on demand. What is not there must
+ * odp DEVICE GID-INDEX [implicit] [huge] [large] [count] [userfault]: memory on demand. What is not there must
  * come, what cannot come must fail the request that wants it, and advice must do what it
  * says; then the same of regions of the whole address space, which the device must have if
  * "implicit" is said and must refuse otherwise; what those cost the kernel, if "count" is
  * said; of very large regions, if "large" is said; and of huge pages, which must be there if
- * "huge" is said. Prints "ok NAME" or "not ok NAME: why" per case. With "touch N" instead, it reads
+ * "huge" is said; and of memory that a process provides, if "userfault" is said. Prints "ok NAME" or "not ok NAME: why" per case. With "touch N" instead, it reads
  * a page in each of N places, between two lines of input.
  */
 #include "loop.h"
 #include "result.h"
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -17,6 +20,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -703,6 +707,51 @@ static void huge(struct loop *l, int all)
 	}
 }
 
+/* Provides pages of "userfault", each full of its number. */
+static void *provide(void *arg)
+{
+	static unsigned char page[PAGE] __attribute__((aligned(4096)));
+	int fd = *(int *)arg;
+	struct uffd_msg msg;
+
+	while (read(fd, &msg, sizeof(msg)) == sizeof(msg)) {
+		struct uffdio_copy copy = { msg.arg.pagefault.address & ~(PAGE - 1ull), (uintptr_t)page, PAGE, 0, 0 };
+
+		memset(page, copy.dst / PAGE, PAGE);
+		ioctl(fd, UFFDIO_COPY, &copy);
+	}
+	return NULL;
+}
+
+/* A fault that a process answers waits without the lock of the address space. */
+static void userfault(struct loop *l)
+{
+	unsigned char *p = map(PROT_READ | PROT_WRITE);
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC), wrong = 0;
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register all = { { (uintptr_t)p, LEN }, UFFDIO_REGISTER_MODE_MISSING, 0 };
+	struct ibv_mr *mr = demand(l, p, ALL);
+	pthread_t thread;
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &all) ||
+	    pthread_create(&thread, NULL, provide, &fd))
+		loop_die("userfaultfd");
+	loop_connect(l, ALL);
+	result("read of pages that a process provides", request(l, IBV_WR_RDMA_READ, l->buf, l->mr, p + 100, mr, 3 * PAGE), 0);
+	for (int i = 0; i < 3 * PAGE; i++)
+		wrong += l->buf[i] != (unsigned char)((uintptr_t)(p + 100 + i) / PAGE);
+	result("... finds them", wrong, 0);
+	result("write to such pages", request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, p + 8 * PAGE + 50, mr, PAGE), 0);
+	result("... puts it there", memcmp(p + 8 * PAGE + 50, l->buf, PAGE), 0);
+	result("... and nothing beside it", p[8 * PAGE + 49] != (unsigned char)((uintptr_t)p / PAGE + 8), 0);
+	loop_disconnect(l);
+	ibv_dereg_mr(mr);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	close(fd);
+	munmap(p, LEN);
+}
+
 static int said(int argc, char **argv, const char *word)
 {
 	for (int i = 3; i < argc; i++)
@@ -727,6 +776,8 @@ int main(int argc, char **argv)
 	comes_not(&l);
 	advice(&l);
 	gone(&l, argv[1]);
+	if (said(argc, argv, "userfault"))
+		userfault(&l);
 	if (said(argc, argv, "huge"))
 		huge(&l, said(argc, argv, "implicit"));
 	if (said(argc, argv, "implicit"))

@@ -127,6 +127,42 @@ fn a_driver_adds_to_what_the_core_has() {
 }
 
 #[test]
+fn lists_of_the_core_add_to_an_object_in_any_order() {
+    let mut map = Map::default();
+    // An object that only newer kernels have.
+    let mut cursor = Cursor::new(false);
+    cursor
+        .typed_object(&mut map, 19, Some("counter"), false)
+        .unwrap();
+    let counter = cursor.method(&mut map, &with_handler(0)).unwrap();
+    cursor.typed_object(&mut map, 1, None, true).unwrap();
+    let attach = cursor.method(&mut map, &with_handler(2)).unwrap();
+    cursor
+        .attribute(&mut map, attach, 1, spec(handle(19, Access::Read), true))
+        .unwrap();
+    let method = core(&mut map);
+    let object = Key::of_object(1).unwrap();
+    assert_eq!(
+        map.get(object),
+        Some(&mut Element::Object(Object {
+            of: Some("one"),
+            disabled: false
+        }))
+    );
+    remove_disabled(&mut map);
+    for key in [counter, attach, method] {
+        assert!(!method_of(&mut map, key).is_driver);
+    }
+    // Without the counters, the object has its own methods only.
+    let mut cursor = Cursor::new(false);
+    cursor.object(&mut map, 19).unwrap();
+    cursor.unsupported(&mut map, Scope::Object).unwrap();
+    remove_disabled(&mut map);
+    let left = [counter, attach, method].map(|key| map.get(key).is_some());
+    assert_eq!(left, [false, false, true]);
+}
+
+#[test]
 fn a_driver_changes_nothing_that_is_defined() {
     let mut map = Map::default();
     let method = core(&mut map);
