@@ -6,6 +6,7 @@
 . ./ktap.sh
 . ./rdma.sh
 . ./two_cores.sh
+export SCALE
 
 on_both_cores "the same names on both cores" ./names_steps.sh
 same_as parts 8
@@ -38,11 +39,11 @@ storm() {
     local status=0
     wait_until 60 rdma system set netns exclusive || return
     ip netns add a && ip netns add b || return
-    timeout $((STORM + 240 * SCALE)) python3 ./netns_storm.py "$STORM" "$seed" || status=$?
+    timeout $((10 * STORM + 240 * SCALE)) python3 ./netns_storm.py "$STORM" "$seed" || status=$?
     ip netns del a && ip netns del b && wait_until 60 rdma system set netns shared || return
     return $status
 }
-STORM=${STORM:-30}
+STORM=${STORM:-20}
 seed=${STORM_SEED:-$(date +%s)}
 note "seed $seed (STORM_SEED= repeats it)"
 check "moves and names from all namespaces while devices and namespaces come and go" storm
