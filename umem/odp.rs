@@ -61,8 +61,12 @@ const HUGETLB: c_int = bindings::ib_access_flags_IB_ACCESS_HUGETLB as c_int;
 const STICKY: c_ulong =
     DMA_MAPPED | private::hmm_pfn_flags_HMM_PFN_P2PDMA | private::hmm_pfn_flags_HMM_PFN_P2PDMA_BUS;
 
-/// Timeout for lookups in page tables that keep changing (`HMM_RANGE_DEFAULT_TIMEOUT`).
+/// Time for which lookups are repeated in page tables that keep changing
+/// (`HMM_RANGE_DEFAULT_TIMEOUT`).
 const PATIENCE: Delta = Delta::from_millis(1000);
+
+/// Number of lookups that are made even if they take longer, as page faults may.
+const LOOKUPS: u32 = 16;
 
 /// Number of entries that are looked up without an allocation.
 const SHORT: usize = 32;
@@ -107,12 +111,13 @@ struct Request {
     write: bool,
 }
 
-/// Looks pages up in the page tables and locks the list. Repeats the lookup if a notifier has run
-/// before the list is locked. `scratch` has one element per page.
+/// Looks pages up in the page tables and locks the list. Repeats the lookup if pages were faulted in,
+/// or a notifier has run before the list is locked. `scratch` has one element per page.
 ///
 /// # Errors
 ///
-/// `EBUSY` if the page tables keep changing; `EFAULT` if there is no such memory; `EINTR`.
+/// `EBUSY` if the page tables keep changing; `EFAULT` if there is no such memory, or it cannot be
+/// read; `EPERM` if it may not be written; `EINTR`; `ENOMEM`.
 fn look_up<'a>(
     users: &'a Users<'_>,
     request: &Request,
@@ -126,16 +131,21 @@ fn look_up<'a>(
         }
     }
     let begun = Instant::<Monotonic>::now();
-    loop {
+    let mut lookups = 0u32;
+    while lookups < LOOKUPS || begun.elapsed() <= PATIENCE {
+        lookups = lookups.saturating_add(1);
         scratch.fill(0);
-        let reading = match users.fault(request.first, flags, scratch) {
-            Err(e) if e == EBUSY && begun.elapsed() <= PATIENCE => continue,
-            found => found?,
-        };
-        if let Some(locked) = users.lock_if_valid(reading) {
-            return Ok(locked);
+        match users.look_up(request.first, flags, scratch) {
+            Ok(reading) => {
+                if let Some(locked) = users.lock_if_valid(reading) {
+                    return Ok(locked);
+                }
+            }
+            Err(EBUSY) => {}
+            Err(other) => return Err(other),
         }
     }
+    Err(EBUSY)
 }
 
 /// Faults in the pages of `len` bytes at `addr` and records them in the list. Returns the number of

@@ -56,27 +56,26 @@ void rdma_helper_odp_release(struct ib_umem_odp *odp)
 	put_device(&dev->dev);
 }
 
-#ifdef RDMA_HAS_HMM_UNLOCKED
-/* ib_umem_odp_map_dma_and_lock() does not hold the mmap lock while a file system reads. */
-static void read_files(struct mm_struct *mm, unsigned long addr, unsigned long end, bool write) {}
-#else
 /*
- * Faults in pages of files. Unlike hmm_range_fault(), this does not hold the mmap lock while the
- * file system reads: otherwise, if that does not answer, a task that waits for the lock as a writer
- * waits for ever, and behind it all readers, among them the exit of the process. Errors are left to
- * hmm_range_fault().
+ * Faults in pages of files, for the C ib_core. Unlike hmm_range_fault(), this does not hold the mmap
+ * lock while the file system reads: otherwise, if that does not answer, a task that waits for the
+ * lock as a writer waits for ever, and behind it all readers, among them the exit of the process.
+ * Unlike hmm_range_fault_unlocked_timeout(), it ends when the file system answers with an error.
  *
  * That holds for the first read of a page. If it fails, fixup_user_fault() tries again with the lock
  * held, since only then does a fault report an error; and hmm_range_fault() reads a page with the
  * lock held that has gone since. So a file server that wants it can still have the lock held, by
  * answering the first read and not the second.
+ *
+ * What is not mapped, or may not be written, is left to ib_umem_odp_map_dma_and_lock().
  */
-static void read_files(struct mm_struct *mm, unsigned long addr, unsigned long end, bool write)
+static int read_files(struct mm_struct *mm, unsigned long addr, unsigned long end, bool write)
 {
 	unsigned int flags = FAULT_FLAG_REMOTE | (write ? FAULT_FLAG_WRITE : 0);
+	int ret = 0;
 
 	if (!mmget_not_zero(mm))
-		return;
+		return 0;
 	mmap_read_lock(mm);
 	while (addr < end) {
 		struct vm_area_struct *vma = find_vma(mm, addr);
@@ -85,12 +84,14 @@ static void read_files(struct mm_struct *mm, unsigned long addr, unsigned long e
 		if (!vma || vma->vm_start >= end)
 			break;
 		if (!vma->vm_file || is_vm_hugetlb_page(vma) ||
-		    vma->vm_flags & (VM_IO | VM_PFNMAP | VM_MIXEDMAP)) {
+		    vma->vm_flags & (VM_IO | VM_PFNMAP | VM_MIXEDMAP) ||
+		    !(vma->vm_flags & (write ? VM_WRITE : VM_READ))) {
 			addr = vma->vm_end;
 			continue;
 		}
 		addr = max(addr, vma->vm_start);
-		if (fixup_user_fault(mm, addr, flags, &unlocked))
+		ret = fixup_user_fault(mm, addr, flags, &unlocked);
+		if (ret)
 			break;
 		addr = PAGE_ALIGN(addr + 1);
 		cond_resched();
@@ -98,15 +99,19 @@ static void read_files(struct mm_struct *mm, unsigned long addr, unsigned long e
 	mmap_read_unlock(mm);
 	/* The last user tears the address space down, which waits for notifiers. */
 	mmput_async(mm);
+	return ret;
 }
-#endif
 
 int rdma_helper_odp_map_and_lock(struct ib_umem_odp *odp, u64 addr, u64 size,
 				 bool write, bool fault)
 {
+	int ret = 0;
+
 	/* The function that follows checks the range. */
 	if (fault && addr + size > addr)
-		read_files(odp->umem.owning_mm, addr, addr + size, write);
+		ret = read_files(odp->umem.owning_mm, addr, addr + size, write);
+	if (ret)
+		return ret;
 	return ib_umem_odp_map_dma_and_lock(odp, addr, size,
 					    write ? HMM_PFN_WRITE : 0, fault);
 }

@@ -102,25 +102,78 @@ void rdma_helper_odp_assert_held(struct ib_umem_odp *odp)
 }
 
 /*
- * Looks up the pages of a range, and sets its sequence number. Where the kernel has a function that
- * takes the mmap lock itself, it does not hold it while a fault waits; it repeats the lookup while
- * notifiers run, and EBUSY means that they did not stop in time. Elsewhere EBUSY means that one ran.
+ * Faults in the pages of a range that a lookup did not find. Returns EBUSY if there were some: the
+ * lookup must be repeated. The caller holds the mmap lock, which is not held while a fault waits for
+ * the first time (see read_files() in odp.c for the second).
+ */
+static int fault_in(struct hmm_range *range, unsigned long asked)
+{
+	const bool write = asked & HMM_PFN_REQ_WRITE;
+	const unsigned int flags = FAULT_FLAG_REMOTE | (write ? FAULT_FLAG_WRITE : 0);
+	const unsigned long wanted = HMM_PFN_VALID | (write ? HMM_PFN_WRITE : 0);
+	struct mm_struct *mm = range->notifier->mm;
+	unsigned long *pfn = range->hmm_pfns;
+	unsigned long addr;
+	int ret, found = 0;
+
+	for (addr = range->start; addr < range->end; addr += PAGE_SIZE, pfn++) {
+		struct vm_area_struct *vma;
+		bool unlocked;
+
+		if (*pfn & HMM_PFN_ERROR) {
+			struct hmm_range page = *range;
+
+			/* An error in most cases. HMM knows those in which a fault helps. */
+			page.start = addr;
+			page.end = addr + PAGE_SIZE;
+			page.hmm_pfns = pfn;
+			page.default_flags = asked;
+			ret = hmm_range_fault(&page);
+			if (ret)
+				return ret;
+			found = -EBUSY;
+			continue;
+		}
+		if ((*pfn & wanted) == wanted)
+			continue;
+		vma = vma_lookup(mm, addr);
+		if (!vma)
+			return -EFAULT;
+		if (write && !(vma->vm_flags & VM_WRITE))
+			return -EPERM;
+		ret = fixup_user_fault(mm, addr, flags, &unlocked);
+		if (ret)
+			return ret;
+		found = -EBUSY;
+		cond_resched();
+	}
+	return found;
+}
+
+/*
+ * Looks up the pages of a range, faults in what is missing if default_flags says so, and sets the
+ * sequence number. EBUSY: a page was faulted in or a notifier ran; the caller repeats the lookup.
+ *
+ * HMM does not fault ordinary pages in here. hmm_range_fault() holds the mmap lock meanwhile, so it cannot for
+ * memory that a process provides (userfaultfd), and hmm_range_fault_unlocked_timeout(), which newer
+ * kernels have, repeats a read of a file that fails for ever.
  */
 int rdma_helper_hmm_range_fault(struct hmm_range *range)
 {
-#ifdef RDMA_HAS_HMM_UNLOCKED
-	return hmm_range_fault_unlocked_timeout(range,
-						msecs_to_jiffies(HMM_RANGE_DEFAULT_TIMEOUT));
-#else
+	const unsigned long asked = range->default_flags;
 	struct mm_struct *mm = range->notifier->mm;
 	int ret;
 
+	range->default_flags = 0;
 	range->notifier_seq = mmu_interval_read_begin(range->notifier);
-	mmap_read_lock(mm);
+	ret = mmap_read_lock_killable(mm);
+	if (ret)
+		return ret;
 	ret = hmm_range_fault(range);
+	if (!ret && asked & HMM_PFN_REQ_FAULT)
+		ret = fault_in(range, asked);
 	mmap_read_unlock(mm);
 	return ret;
-#endif
 }
 
 bool rdma_helper_interval_read_retry(struct mmu_interval_notifier *notifier,

@@ -424,13 +424,15 @@ pub(in super::super) struct Users<'a> {
 }
 
 impl Users<'_> {
-    /// Looks up the pages at `first`, one for each element of `pages`, in the page tables. May sleep.
+    /// Looks up the pages at `first`, one for each element of `pages`, in the page tables, and faults
+    /// in missing ones if `flags` (`enum hmm_pfn_flags`) say so. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if a notifier has run meanwhile; `EFAULT` if there is no such memory; `EINTR`;
-    /// `EINVAL` for pages outside the memory.
-    pub(in super::super) fn fault(
+    /// `EBUSY` if a page was faulted in or a notifier has run meanwhile: look them up again;
+    /// `EFAULT` if there is no such memory, or it cannot be read; `EPERM` if it may not be written;
+    /// `EINTR`; `ENOMEM`; `EINVAL` for pages outside the memory.
+    pub(in super::super) fn look_up(
         &self,
         first: usize,
         flags: c_ulong,

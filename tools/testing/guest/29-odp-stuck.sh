@@ -14,13 +14,15 @@ before=$(cat $hung 2>/dev/null)
 
 # A file system that answers no reads until it is thawed.
 mounted() {
-    rm -f $folder.thawed $server_out
+    rm -f $folder.thawed $folder.broken $server_out
     mkdir -p $folder
     python3 ./stuckfs.py $folder >$server_out 2>&1 &
     server=$!
     wait_until 30 grep -q mounted $server_out || { cat $server_out; return 1; }
 }
 thawed() { touch $folder.thawed; }
+broken() { touch $folder.broken; }
+server_killed() { kill -9 $server; }
 unmounted() { wait_until 30 umount $folder && wait $server; }
 # stuck PAIRS [MODE]: requests of the program that wait for the file.
 stuck() {
@@ -101,6 +103,17 @@ check "they do not look for it, either" no_timers
 check "memory of the context that reads comes" wait_until 30 grep -q ^works $out
 check "they succeed when the file can be read" unharmed
 check "this one goes, too" unmounted
+
+check "a file with errors" mounted
+check "64 requests wait for it, too" stuck 64 broken
+check "its reads fail" broken
+check "so do they" ends_frozen
+check "a file with errors goes" unmounted
+check "a file whose server dies" mounted
+check "64 requests wait for that" stuck 64 broken
+check "the server is killed" server_killed
+check "they fail with it" ends_frozen
+check "its mount goes" wait_until 30 umount $folder
 
 check "a file for queue pairs that are used again" mounted
 check "8 requests wait for it" stuck 8 again

@@ -35,8 +35,8 @@ if [ -e /proc/sys/vm/nr_hugepages ] && [ -e /sys/kernel/mm/transparent_hugepage 
 else
     skip "huge pages" "this kernel has none"
 fi
-# Elsewhere the mmap lock is held while a fault waits, and such memory is none.
-if grep -qx hmm_unlocked features; then words+=" userfault"; fi
+# The C core of 7.2 holds the mmap lock while a fault waits: such memory is none.
+if ours ib_core || grep -qw hmm_range_fault_unlocked_timeout /proc/kallsyms; then words+=" userfault"; fi
 # Debug kernels delay the reuse of freed memory.
 if ours rdma_rxe; then
     words+=" implicit large"

@@ -2,7 +2,7 @@
 """stuckfs.py FOLDER: a FUSE file system with one file, "file", whose reads are not answered.
 
 The file has 16 MiB of zeros. Reads are answered, also those that came before, once FOLDER.thawed
-exists. Prints "mounted"; ends when it is unmounted.
+exists, and with an error once FOLDER.broken does. Prints "mounted"; ends when it is unmounted.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ def answer(opcode, node, body):
 
 
 def main(folder):
-    thawed = folder + ".thawed"
+    thawed, broken = folder + ".thawed", folder + ".broken"
     fd = os.open("/dev/fuse", os.O_RDWR)
     libc = ctypes.CDLL(None, use_errno=True)
     options = f"fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other,max_read=4096"
@@ -63,9 +63,10 @@ def main(folder):
             pass  # Nobody waits for it any more.
 
     while True:
-        if held and os.path.exists(thawed):
+        answers = os.path.exists(thawed) or os.path.exists(broken)
+        if held and answers:
             for unique, what in held:
-                send(unique, what)
+                send(unique, errno.EIO if os.path.exists(broken) else what)
             held.clear()
         if not select.select([fd], [], [], 0.1)[0]:
             continue
@@ -81,7 +82,7 @@ def main(folder):
         if opcode in (FORGET, BATCH_FORGET, INTERRUPT):
             continue
         what = answer(opcode, node, request[40:])
-        if opcode == READ and not os.path.exists(thawed):
+        if opcode == READ:
             held.append((unique, what))
         else:
             send(unique, what)

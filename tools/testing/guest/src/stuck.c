@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * stuck DEVICE GID-INDEX FILE PAIRS [leave | owner | again]: page faults that do not end. Maps FILE,
+ * stuck DEVICE GID-INDEX FILE PAIRS [broken | leave | owner | again]: page faults that do not end. Maps FILE,
  * which cannot be read (stuckfs.py), registers it on demand, and connects PAIRS pairs of queue pairs
  * of one device. Every other pair writes to a page of the file by RDMA, and the others read into one;
  * "posted" is printed then. The process can change its mappings meanwhile. Waits until all requests
  * have completed, and prints "ended" and how many failed.
  *
- * With "leave", every other pair writes to the file and the others read from it, and the queue pairs
+ * With "broken", all requests must fail, since the file cannot be read after all. With "leave", every other pair writes to the file and the others read from it, and the queue pairs
  * that have the file fail, are reset or are destroyed then: all requests must fail. With "owner", all
  * pairs read from the file, which another user context has: the context that reads can still fault
  * in memory of its own ("works" is printed), and advice about the file returns. With "again", all
@@ -141,8 +141,9 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc == 6 ? argv[5] : "";
 	int leaves = !strcmp(mode, "leave"), owner = !strcmp(mode, "owner"), anew = !strcmp(mode, "again");
+	int broken = !strcmp(mode, "broken");
 
-	if (argc < 5 || argc > 6 || (argc == 6 && !leaves && !owner && !anew))
+	if (argc < 5 || argc > 6 || (argc == 6 && !broken && !leaves && !owner && !anew))
 		return 2;
 	int pairs = atoi(argv[4]), failed = 0;
 	size_t len = (size_t)pairs * PAGE;
@@ -187,6 +188,12 @@ int main(int argc, char **argv)
 			loop_die("other memory");
 		usleep(100000);
 	}
+	if (broken) {
+		struct ibv_wc wc;
+
+		if (ibv_poll_cq(l.cq[0], 1, &wc))
+			loop_die("a request did not wait");
+	}
 	say("posted");
 	if (leaves)
 		leave(to, pairs);
@@ -198,8 +205,15 @@ int main(int argc, char **argv)
 	}
 	if (anew)
 		again(from, to, pairs);
-	for (int i = 0; i < pairs; i++)
-		failed += completion() != IBV_WC_SUCCESS;
+	for (int i = 0; i < pairs; i++) {
+		int status = completion();
+
+		/* Not by the end of retries. */
+		if (broken && status != IBV_WC_LOC_PROT_ERR && status != IBV_WC_REM_ACCESS_ERR &&
+		    status != IBV_WC_REM_OP_ERR)
+			loop_die(ibv_wc_status_str(status));
+		failed += status != IBV_WC_SUCCESS;
+	}
 	printf("ended, %d failed\n", failed);
-	return failed != (leaves ? pairs : 0);
+	return failed != (leaves || broken ? pairs : 0);
 }
