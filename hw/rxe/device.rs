@@ -155,12 +155,6 @@ impl Rxe {
         })
     }
 
-    /// Whether the network device has not been unregistered. If it is later, a device that is live by
-    /// then is told. May sleep; must not be called under RTNL.
-    fn is_attached(&self, edge: &NetEdge<Dev>) -> bool {
-        self.attachment.is_attached(edge, &self.netdev)
-    }
-
     /// Returns the node GUID in network byte order.
     pub(crate) fn guid(&self) -> [u8; 8] {
         guid(self.mac)
@@ -411,8 +405,9 @@ impl RxSink for Dev {
 }
 
 /// Reports the port state to event listeners when a device has become live: after registration, and
-/// after each move to another network namespace. Before that, the end of its network device could not
-/// reach it: then it is unregistered. May sleep; must not be called under RTNL.
+/// after each move to another network namespace. If its network device was unregistered while the
+/// device was not live, so that the notifier could not find it, the device is unregistered here.
+/// May sleep; must not be called under RTNL.
 pub(crate) fn enabled(device: &rdma::provider::Device<Rxe>, edge: &NetEdge<Dev>) {
     if let Some(live) = device.live() {
         let event = if device.netdev.is_active() {
@@ -421,7 +416,7 @@ pub(crate) fn enabled(device: &rdma::provider::Device<Rxe>, edge: &NetEdge<Dev>)
             PortEvent::Error
         };
         live.port_event(1, event);
-        if !device.is_attached(edge) {
+        if !device.attachment.is_attached(edge, &device.netdev) {
             live.unregister_queued();
         }
     }

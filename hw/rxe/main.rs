@@ -81,7 +81,7 @@ struct Shared {
     faults: Arc<Faults>,
 }
 
-/// The network edge of all devices; there while there are any. May sleep.
+/// Returns the network edge that all devices share; `None` when the module is being removed. May sleep.
 fn network() -> Option<Arc<NetEdge<Dev>>> {
     SHARED.lock().as_ref().map(|shared| shared.edge.clone())
 }

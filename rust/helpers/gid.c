@@ -14,11 +14,6 @@ unsigned short rdma_helper_netdev_dev_id(const struct net_device *dev)
 	return dev->dev_id;
 }
 
-bool rdma_helper_netdev_leaving(const struct net_device *dev)
-{
-	return READ_ONCE(dev->reg_state) >= NETREG_UNREGISTERING;
-}
-
 bool rdma_helper_netdev_has_lower(const struct net_device *dev)
 {
 	return !list_empty(&dev->adj_list.lower);

@@ -149,6 +149,8 @@ unsigned char rdma_helper_netdev_addr_len(const struct net_device *dev);
 const unsigned char *rdma_helper_netdev_addr(const struct net_device *dev);
 unsigned int rdma_helper_netdev_flags(const struct net_device *dev);
 bool rdma_helper_netif_running(const struct net_device *dev);
+bool rdma_helper_netdev_leaving(const struct net_device *dev);
+bool rdma_helper_netdev_is_unregistered(const struct net_device *dev);
 bool rdma_helper_netif_carrier_ok(const struct net_device *dev);
 unsigned int rdma_helper_netdev_ll_reserved(const struct net_device *dev);
 bool rdma_helper_is_vlan_dev(const struct net_device *dev);
@@ -318,7 +320,6 @@ struct net_device *rdma_helper_dev_next_adjacent(struct net_device *dev, bool ab
 struct netdev_nested_priv;
 
 unsigned short rdma_helper_netdev_dev_id(const struct net_device *dev);
-bool rdma_helper_netdev_leaving(const struct net_device *dev);
 bool rdma_helper_netdev_has_lower(const struct net_device *dev);
 bool rdma_helper_netif_is_bond_slave(const struct net_device *dev);
 bool rdma_helper_netif_is_bond_master(const struct net_device *dev);

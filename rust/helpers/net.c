@@ -291,6 +291,16 @@ bool rdma_helper_netif_running(const struct net_device *dev)
 	return netif_running(dev);
 }
 
+bool rdma_helper_netdev_leaving(const struct net_device *dev)
+{
+	return READ_ONCE(dev->reg_state) >= NETREG_UNREGISTERING;
+}
+
+bool rdma_helper_netdev_is_unregistered(const struct net_device *dev)
+{
+	return READ_ONCE(dev->reg_state) > NETREG_UNREGISTERING;
+}
+
 bool rdma_helper_netif_carrier_ok(const struct net_device *dev)
 {
 	return netif_carrier_ok(dev);

@@ -288,6 +288,8 @@ crate::import! {
     fn netif_running(device: &NetDevice) -> bool = rdma_helper_netif_running;
     fn netif_carrier_ok(device: &NetDevice) -> bool = rdma_helper_netif_carrier_ok;
     fn netif_is_lag(device: &NetDevice) -> bool = rdma_helper_netif_is_lag;
+    fn netdev_leaving(device: &NetDevice) -> bool = rdma_helper_netdev_leaving;
+    fn netdev_is_unregistered(device: &NetDevice) -> bool = rdma_helper_netdev_is_unregistered;
     fn netdev_ll_reserved(device: &NetDevice) -> u32 = rdma_helper_netdev_ll_reserved;
     fn is_vlan_dev(device: &NetDevice) -> bool = rdma_helper_is_vlan_dev;
 }
@@ -409,6 +411,20 @@ impl NetDevice {
     #[inline]
     pub fn is_up(&self) -> bool {
         netif_running(self)
+    }
+
+    /// Returns whether the device is being unregistered, or has been. Under RTNL: the first event of
+    /// that has been sent.
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        netdev_leaving(self)
+    }
+
+    /// Returns whether the device has been unregistered: its index is free, and the event of that is
+    /// repeated as long as there are references to the device.
+    #[inline]
+    pub fn is_unregistered(&self) -> bool {
+        netdev_is_unregistered(self)
     }
 
     /// Returns whether the device is a bond or a slave of one.

@@ -30,12 +30,6 @@ impl NetDevice {
         unsafe { bindings::rdma_helper_netdev_dev_id(self.as_raw()) }
     }
 
-    /// Returns whether the device is being unregistered, or was unregistered.
-    pub fn is_leaving(&self) -> bool {
-        // SAFETY: The device is valid (type invariant).
-        unsafe { bindings::rdma_helper_netdev_leaving(self.as_raw()) }
-    }
-
     /// Returns whether the device is on top of another. Without the RTNL lock the result may be
     /// outdated.
     pub fn has_lower(&self) -> bool {

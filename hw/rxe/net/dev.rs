@@ -100,6 +100,11 @@ impl<S: RxSink> NetdevEvents for Listener<S> {
             return;
         };
         if event == NetdevEvent::Unregister {
+            // The event is repeated while there are references to the device. Another one may have the
+            // index by then.
+            if dev.is_unregistered() {
+                return;
+            }
             // The index may be reused soon. Remove the sink before telling it, since a device that
             // is not registered yet checks for this later: `Attachment::is_attached`.
             namespace.forget(ifindex, &sink);
@@ -214,12 +219,16 @@ impl<S: RxSink> Attachment<S> {
     }
 
     /// Returns whether packets are still delivered, that is, `ndev`, the endpoint's network device,
-    /// has not left its namespace. If it leaves later, the sink is notified. May sleep; must not be
-    /// called under RTNL.
+    /// has not been unregistered and has not left its namespace. If it leaves later, the sink is
+    /// notified. May sleep; must not be called under RTNL.
     pub(crate) fn is_attached(&self, edge: &NetEdge<S>, ndev: &NetDevice) -> bool {
         // RTNL excludes a move in progress: either the device has moved, or the mover will find the
         // sink and see the caller's earlier writes.
         let _rtnl = rtnl::lock();
+        // A device that is leaving may have been before the sink was there.
+        if ndev.is_leaving() {
+            return false;
+        }
         let namespace = &self.endpoint.namespace;
         let Some(net) = ndev.net(&rcu::read_lock()).try_hold() else {
             return false;
