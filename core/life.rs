@@ -145,12 +145,35 @@ impl Hooks for Core {
 
     fn relocate(
         device: &Device,
-        closed: Closed<'_>,
+        _closed: Closed<'_>,
         from: &Net,
         to: &CountedNet,
         naming: Naming<'_>,
     ) -> Result {
-        relocate(device, closed, from, to, naming)
+        let one = device.lock_registration();
+        if !device.is_in(from) {
+            return Err(ENODEV);
+        }
+        if device.uses().none() {
+            // It keeps its name, which others may have elsewhere, so it moves only if it must.
+            if from.try_hold().is_none() {
+                one.set_net(to);
+            }
+            return Err(ENODEV);
+        }
+        // A device that cannot have its name there is not taken from its users.
+        registry::check_move(device, to, naming)?;
+        uevent(device, bindings::kobject_action_KOBJ_REMOVE);
+        disable(device);
+        let moved = registry::relocate(&one, from, to, naming);
+        let (held, shown) = enable(device);
+        if shown.is_err() {
+            // Leave the device as it is; the user may retry.
+            pr_warn!("{}: not whole after it was moved\n", device.name());
+        }
+        uevent(device, bindings::kobject_action_KOBJ_ADD);
+        drop(held);
+        moved.and(shown)
     }
 
     fn release(last: &LastReference<'_>) {
@@ -245,43 +268,6 @@ fn end(device: &Device) {
     }
 }
 
-/// Moves a device from the network namespace `from` to `to`. Clients are removed from the device
-/// and added again. There are no subdevices meanwhile, which would hold use counts of the device.
-/// See [`Hooks::relocate`].
-fn relocate(
-    device: &Device,
-    _closed: Closed<'_>,
-    from: &Net,
-    to: &CountedNet,
-    naming: Naming<'_>,
-) -> Result {
-    let one = device.lock_registration();
-    if !device.is_in(from) {
-        return Err(ENODEV);
-    }
-    if device.uses().none() {
-        one.set_net(to);
-        return Err(ENODEV);
-    }
-    // A device that cannot have its name there is not taken from its users.
-    registry::check_move(device, to, naming)?;
-    device.model().uevent(bindings::kobject_action_KOBJ_REMOVE);
-    disable(device);
-    let moved = registry::relocate(&one, from, to, naming);
-    let (held, shown) = enable(device);
-    if shown.is_err() {
-        // Leave the device as it is; the user may retry.
-        pr_warn!(
-            "{}: not whole after it was moved
-",
-            device.name()
-        );
-    }
-    device.model().uevent(bindings::kobject_action_KOBJ_ADD);
-    drop(held);
-    moved.and(shown)
-}
-
 fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::device>) -> Result {
     let device = fields.device();
     registry::assign_name(&mut fields, name.to_bytes())?;
@@ -361,6 +347,12 @@ impl Drop for Undo<'_> {
         cache::clean_up(self.device);
         queues::flush_events();
     }
+}
+
+/// Sends a uevent, which has the name of the device: it is not renamed meanwhile. May sleep.
+fn uevent(device: &Device, action: bindings::kobject_action) {
+    let _still = registry::hold();
+    device.model().uevent(action);
 }
 
 /// Notifies user space of a new device.

@@ -68,9 +68,10 @@ pub(crate) trait Hooks {
     /// driver model reference and no use count. May sleep.
     fn unregister(device: &Device);
 
-    /// Moves a device that is in `from` to another namespace, and names it there. The caller must hold a driver model
-    /// reference and no use count. A device that was unregistered is moved as well, so that it does
-    /// not refer to a namespace that ends. May sleep.
+    /// Moves a device that is in `from` to another namespace, and names it there. Clients are removed
+    /// from the device and added again. The caller must hold a driver model reference and no use
+    /// count. A device that was unregistered is moved as well, so that it does not refer to a
+    /// namespace that ends. May sleep.
     ///
     /// # Errors
     ///

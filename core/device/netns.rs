@@ -222,23 +222,25 @@ impl PernetData for NetState {
     type Dropped = BeforeDevices;
 
     fn new(net: &NewNet) -> impl PinInit<Self, Error> {
-        let member = Member::of(net);
-        join(member).map(|()| Self(member))
+        join(net).map(Self)
     }
 }
 
 impl Drop for NetState {
     fn drop(&mut self) {
-        leave(self.0);
+        leave(self.0.net());
     }
 }
 
-/// Adds a new namespace. May sleep.
-fn join(net: Member) -> Result {
-    if *net.net() == *Net::init() {
-        return Ok(());
+/// Adds a new namespace, and returns it. May sleep.
+fn join(new: &NewNet) -> Result<Member> {
+    let member = Member::of(new);
+    let net = member.net();
+    if *net == *Net::init() {
+        return Ok(member);
     }
-    NETS.write().ok_or(ENODEV)?.push(net, GFP_KERNEL)?;
+    let entry = Member::of(new);
+    NETS.write().ok_or(ENODEV)?.push(entry, GFP_KERNEL)?;
     let added = registry::hold().ok_or(ENODEV).and_then(|devices| {
         let _mode = NETS.read();
         let mut all = devices.registered();
@@ -246,23 +248,31 @@ fn join(net: Member) -> Result {
             // The device's network device is gone and so it is about to be unregistered. This must
             // not fail the creation of the namespace.
             Err(error) if error == ENODEV => Ok(()),
+            // The driver model could not rename a device that came from a namespace that ended.
+            Err(error) if error == EEXIST => {
+                pr_warn!(
+                    "{}: a new namespace has another device of that name\n",
+                    device.name()
+                );
+                Ok(())
+            }
             done => done,
         })
     });
     if added.is_err() {
         leave(net);
     }
-    added
+    added.map(|()| member)
 }
 
 /// Removes a namespace. May sleep.
-fn leave(net: Member) {
-    if *net.net() == *Net::init() {
+fn leave(net: &Net) {
+    if *net == *Net::init() {
         return;
     }
     // From here on, no copy is created in it.
     if let Some(mut nets) = NETS.write() {
-        rdma::kvec::retain(&mut nets, |other| *other != net);
+        rdma::kvec::retain(&mut nets, |other| *other.net() != *net);
     }
     let mut index = 0;
     let mut moved = false;
@@ -270,11 +280,11 @@ fn leave(net: Member) {
         index = device.index().saturating_add(1);
         remove_copy(&device, net);
         // Most devices are elsewhere. Do not wait for what is done to them.
-        if device.is_in(net.net()) {
+        if device.is_in(net) {
             moved = true;
             let closed = sub::close(&device);
             // This checks under the device's lock whether it still is in this namespace.
-            let _: Result = Core::relocate(&device, closed, net.net(), Net::init(), Naming::Any);
+            let _: Result = Core::relocate(&device, closed, net, Net::init(), Naming::Any);
         }
     }
     if moved {

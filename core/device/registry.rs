@@ -5,6 +5,8 @@
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Relaxed;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
 use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::sync::ReadGuard;
@@ -162,7 +164,7 @@ pub(crate) fn assign_name(fields: &mut Unregistered<'_>, wanted: &[u8]) -> Resul
     devices.list.reserve(1, GFP_KERNEL)?;
     let (index, place) = devices.free_index()?;
     fields.set_name(&name)?;
-    device.write_name(&name);
+    device.write_name(&mut devices, &name);
     fields.set_index(index);
     devices
         .list
@@ -193,7 +195,7 @@ pub(super) fn forget(device: &Device) {
 /// `EINVAL` for an invalid name, `EEXIST` if it is in use in the device's namespace; errors of
 /// `device_rename`.
 pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
-    let devices = DEVICES.write().ok_or(ENODEV)?;
+    let mut devices = DEVICES.write().ok_or(ENODEV)?;
     let present = names::Name::new(device.name().as_bytes())
         .map_err(|refused| errno(refused.errno(names::Occasion::Set)))?;
     let others = devices.names_beside(device, Place::home_of(device));
@@ -202,9 +204,9 @@ pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
     let Some(name) = name else {
         return Ok(());
     };
-    device.model().rename(&name)?;
-    device.write_name(&name);
-    netns::rename_copies(device, &name);
+    device.model().rename(&mut devices, &name)?;
+    device.write_name(&mut devices, &name);
+    netns::rename_copies(&mut devices, device, &name);
     let _still = devices.downgrade();
     super::client::renamed(device);
     device.notify(Notice::Rename);
@@ -235,12 +237,22 @@ pub(crate) fn relocate(
     naming: Naming<'_>,
 ) -> Result {
     // From the choice of the name until the device has it, no other device takes it.
-    let devices = DEVICES.write().ok_or(ENODEV)?;
+    let mut devices = DEVICES.write().ok_or(ENODEV)?;
     let device = one.device();
     let name = devices.name_moved(device, to, naming)?;
     one.set_net(to);
     // Also with the same name: this makes the driver model notice the new namespace.
-    if let Err(error) = device.model().rename(&name) {
+    let mut renamed = device.model().rename(&mut devices, &name);
+    // Where `from` ends, sysfs must not refer to it any longer.
+    while renamed == Err(ENOMEM) && from.try_hold().is_none() {
+        fsleep(Delta::from_millis(10));
+        renamed = match device.model().rename(&mut devices, &name) {
+            // The link of the class was moved before; the directory is left.
+            Err(ENOENT) => device.model().rename_directory(&mut devices, &name),
+            done => done,
+        };
+    }
+    if let Err(error) = renamed {
         pr_warn!("{}: cannot be moved\n", device.name());
         // Not if `from` is being removed, as it moves its devices out only once.
         if let Some(from) = from.try_hold() {
@@ -248,7 +260,7 @@ pub(crate) fn relocate(
         }
         return Err(error);
     }
-    device.write_name(&name);
+    device.write_name(&mut devices, &name);
     Ok(())
 }
 

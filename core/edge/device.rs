@@ -42,6 +42,7 @@ use rdma::sync::Completion;
 
 use super::client::ClientData;
 use crate::counter::edge::PortCounter;
+use crate::device::registry::Devices;
 use crate::device::Device;
 use crate::device::Registered;
 use crate::device::RegistrationLock;
@@ -114,10 +115,10 @@ impl Device {
         layer == bindings::rdma_link_layer_IB_LINK_LAYER_INFINIBAND
     }
 
-    /// Writes the copy of the name that consumers read. The caller must hold the device list lock
-    /// for writing, unless the device is not listed yet.
-    pub(crate) fn write_name(&self, name: &names::Name) {
-        // SAFETY: The field is an array of that size. Readers without the lock tolerate concurrent
+    /// Writes the copy of the name that consumers read.
+    pub(crate) fn write_name(&self, _list: &mut Devices, name: &names::Name) {
+        // SAFETY: The field is an array of that size. The lock of the list is held for writing (only
+        // that lends the list mutably), as it is to borrow the name; other readers tolerate concurrent
         // changes.
         unsafe {
             (&raw mut (*self.as_raw()).name)
@@ -451,10 +452,24 @@ impl CoreDevice {
     /// # Errors
     ///
     /// Errors of `device_rename`.
-    pub(crate) fn rename(&self, name: &names::Name) -> Result {
-        // SAFETY: The device is initialised; the name is NUL-terminated, and copied.
+    pub(crate) fn rename(&self, _list: &mut Devices, name: &names::Name) -> Result {
+        // SAFETY: The device is initialised; the name is NUL-terminated, and copied. One thread
+        // renames at a time: the lock of the list is held for writing (only that lends it mutably).
         to_result(unsafe {
             bindings::device_rename(self.dev().raw(), name.as_c_array().as_ptr().cast())
+        })
+    }
+
+    /// Does the second half of [`rename`](Self::rename) once more, where memory was missing for it. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `kobject_rename`.
+    pub(crate) fn rename_directory(&self, _list: &mut Devices, name: &names::Name) -> Result {
+        // SAFETY: As for `rename`.
+        to_result(unsafe {
+            bindings::kobject_rename(self.kobj(), name.as_c_array().as_ptr().cast())
         })
     }
 

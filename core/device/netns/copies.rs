@@ -4,25 +4,27 @@
 
 use kernel::prelude::*;
 use kernel::warn_on;
+use rdma::net::Net;
 
 use super::home_of;
 use super::known;
 use super::mode;
-use super::Member;
 use super::NETS;
+use crate::device::registry::Devices;
 use crate::device::Core;
 use crate::device::Device;
 use crate::device::Hooks;
 use crate::edge::class::AddedCopy;
 use crate::edge::class::DeviceCopy;
 use crate::proto::names;
+use crate::proto::netns;
 
 /// Copies of a device; in `State::namesakes`.
 pub(in crate::device) struct Copies(KVec<Placed>);
 
 /// A copy in a namespace, added to sysfs with its ports.
 struct Placed {
-    net: Member,
+    net: netns::Net,
     copy: AddedCopy,
 }
 
@@ -34,8 +36,9 @@ impl Copies {
 
 /// Creates the device's copy in a namespace, if the mode requires one and there is none. The caller
 /// must hold the list of namespaces. May sleep.
-pub(super) fn add_copy(device: &Device, net: Member) -> Result {
-    if !mode().has_copy(home_of(device), known(net.net())) {
+pub(super) fn add_copy(device: &Device, place: &Net) -> Result {
+    let net = known(place);
+    if !mode().has_copy(home_of(device), net) {
         return Ok(());
     }
     let mut copies = device.state().namesakes.lock();
@@ -45,7 +48,7 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
     }
     copies.0.reserve(1, GFP_KERNEL)?;
     let name = names::Name::new(device.name().as_bytes()).map_err(|_| EINVAL)?;
-    let mut copy = DeviceCopy::new(device, net.net())?;
+    let mut copy = DeviceCopy::new(device, place)?;
     copy.set_name(&name)?;
     let copy = AddedCopy::new(copy)?;
     copy.with(Core::show_ports)?;
@@ -59,7 +62,7 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
 /// sleep.
 pub(crate) fn add_copies(device: &Device) -> Result {
     let nets = NETS.read().ok_or(ENODEV)?;
-    nets.iter().try_for_each(|net| add_copy(device, *net))
+    nets.iter().try_for_each(|net| add_copy(device, net.net()))
 }
 
 /// Removes the copy that `select` takes out of the list, and returns whether there was one. Waits for
@@ -82,18 +85,19 @@ pub(crate) fn remove_copies(device: &Device) {
 }
 
 /// Removes the device's copy in a namespace that is being removed. May sleep.
-pub(super) fn remove_copy(device: &Device, net: Member) {
+pub(super) fn remove_copy(device: &Device, net: &Net) {
+    let net = known(net);
     let _: bool = remove(device, |copies| {
         let at = copies.iter().position(|placed| placed.net == net)?;
         copies.remove(at).ok()
     });
 }
 
-/// Renames the device's copies. The caller must hold the list of devices for writing. May sleep.
-pub(in crate::device) fn rename_copies(device: &Device, name: &names::Name) {
+/// Renames the device's copies. May sleep.
+pub(in crate::device) fn rename_copies(list: &mut Devices, device: &Device, name: &names::Name) {
     let copies = device.state().namesakes.lock();
     for placed in &copies.0 {
-        if placed.copy.model().rename(name).is_err() {
+        if placed.copy.model().rename(list, name).is_err() {
             pr_warn!("{}: a copy keeps the old name\n", device.name());
         }
     }

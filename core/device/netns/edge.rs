@@ -8,13 +8,12 @@ use rdma::bindings;
 use rdma::net::Net;
 use rdma::net::NewNet;
 
-/// A namespace in the list. It is removed from the list before it is freed.
+/// A namespace: an entry of the list, or the one that a [`NetState`](super::NetState) is the data of.
 ///
 /// # Invariants
 ///
-/// `0` is valid: it is in the list, whose lock is held, or it is being removed and waits for its
-/// users (`NetState`).
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// `0` is valid: an entry is removed from the list before its namespace is freed, and borrowed under
+/// the lock of the list; the data of a namespace is dropped before it.
 pub(super) struct Member(NonNull<bindings::net>);
 
 // SAFETY: Namespaces may be used from any thread.
@@ -23,9 +22,10 @@ unsafe impl Send for Member {}
 unsafe impl Sync for Member {}
 
 impl Member {
-    /// Returns the list entry for a namespace that is being set up.
+    /// Returns a namespace that is being set up, for the list or for its data.
     pub(super) fn of(net: &NewNet) -> Self {
-        // INVARIANT: A namespace in the list is removed from it before it is freed.
+        // INVARIANT: The namespace is valid. `NetState` keeps it, or puts it into the list, from
+        // which its drop removes it.
         Self(NonNull::from(net).cast())
     }
 
