@@ -181,21 +181,14 @@ fn read(call: &Call) -> Result {
 /// is destroyed.
 fn attach(call: &Call) -> Result {
     let qp = call.alone::<Qp>(attr::ATTACH_QP)?;
-    let attach = Attach::of(call.object::<CompCntr>(attr::ATTACH_COUNTER)?)?;
-    if qp.is_handle() {
-        return Err(EINVAL);
-    }
+    let attach = Attach::of(call.object::<CompCntr>(attr::ATTACH_COUNTER)?, qp)?;
     let operations = call.flags32(attr::ATTACH_OPS, OPERATIONS.into())?;
-    if operations == 0 {
-        return Err(EINVAL);
-    }
-    attach.call(qp, operations)
+    attach.call(operations)
 }
 
 /// What a device can count.
 fn query_caps(call: &Call) -> Result {
-    let device = call.ucontext()?.dev();
-    let caps = QueryCaps::of(device)?.call(call)?;
+    let caps = QueryCaps::of(call)?.call()?;
     call.output_if(attr::MAX_COUNTERS, &caps.max_counters)?;
     call.output_if(attr::MAX_VALUE, &caps.max_value)?;
     call.output_if(attr::SUPPORTED_OPS, &caps.supported_qp_attach_ops)

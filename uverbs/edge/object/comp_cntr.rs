@@ -46,10 +46,15 @@ rdma::c_struct! {
 }
 
 impl Counter {
+    /// Its device.
+    fn dev(&self) -> &Device {
+        // SAFETY: `create` has set the device, which exists as long as its counters.
+        unsafe { Device::view((*self.raw()).device) }
+    }
+
     /// The methods of its driver.
     fn methods(&self) -> Methods {
-        // SAFETY: `create` has set the device, which exists as long as its counters.
-        methods(unsafe { Device::view((*self.raw()).device) })
+        methods(self.dev())
     }
 }
 
@@ -171,9 +176,10 @@ impl<'a> Read<'a> {
     }
 }
 
-/// A counter, with its driver's method that attaches it.
+/// A counter and a queue pair, with the driver's method that attaches them.
 pub(crate) struct Attach<'a> {
     counter: &'a Counter,
+    qp: Alone<'a, verbs::Qp>,
     method: unsafe extern "C" fn(
         *mut bindings::ib_qp,
         *mut ib_comp_cntr,
@@ -182,37 +188,44 @@ pub(crate) struct Attach<'a> {
 }
 
 impl<'a> Attach<'a> {
-    /// That of a counter.
+    /// That of a counter and a queue pair.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`.
-    pub(crate) fn of(counter: &'a Counter) -> Result<Self> {
+    /// `EOPNOTSUPP`: the driver has no such method; `EINVAL`: the queue pair is a handle of a shared
+    /// one, or of another device.
+    pub(crate) fn of(counter: &'a Counter, qp: Alone<'a, verbs::Qp>) -> Result<Self> {
         let method = counter.methods().attach.ok_or_else(unsupported)?;
-        Ok(Self { counter, method })
+        if qp.is_handle() || !core::ptr::eq(counter.dev(), qp.dev()) {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            counter,
+            qp,
+            method,
+        })
     }
 
-    /// Attaches the counter to a queue pair, which is no handle of a shared one, for operations
-    /// (`enum ib_qp_attach_comp_cntr_op`). May sleep.
+    /// Attaches the counter to the queue pair for operations (`enum ib_qp_attach_comp_cntr_op`). May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: the queue pair is such a handle; `EBUSY`: one of the operations is counted already;
-    /// `ENOMEM`; those of the driver.
-    pub(crate) fn call(&self, qp: Alone<'_, verbs::Qp>, operations: u32) -> Result {
-        if qp.is_handle() {
+    /// `EINVAL`: no operation; `EBUSY`: one of them is counted already; `ENOMEM`; those of the driver.
+    pub(crate) fn call(self, operations: u32) -> Result {
+        if operations == 0 {
             return Err(EINVAL);
         }
         // SAFETY: The queue pair exists: it is borrowed.
-        let (table, counted) = unsafe { of_qp(qp.raw()) }.ok_or_else(unsupported)?;
+        let (table, counted) = unsafe { of_qp(self.qp.raw()) }.ok_or_else(unsupported)?;
         let index = c_ulong::try_from(operations)?;
         let mut attr = ib_qp_attach_comp_cntr_attr {
             op_mask: operations,
         };
-        // SAFETY: `ib_core` has initialised the table, since the queue pair is no handle. Nobody else
+        // SAFETY: `ib_core` has initialised the table, since the queue pair is no handle (`of`). Nobody else
         // uses it, nor `counted`, while the call has the queue pair alone (`Alone`). The counter stays
         // in the table only if it is counted as used, so it is not destroyed before the queue pair.
-        // The method is that of the counter's driver (`of`), whose queue pair it is, too.
+        // The method is that of the driver of both (`of`).
         unsafe {
             if *counted & operations != 0 {
                 return Err(EBUSY);
@@ -223,7 +236,9 @@ impl<'a> Attach<'a> {
                 self.counter.raw().cast(),
                 bindings::GFP_KERNEL,
             )))?;
-            if let Err(error) = to_result((self.method)(qp.raw(), self.counter.raw(), &mut attr)) {
+            if let Err(error) =
+                to_result((self.method)(self.qp.raw(), self.counter.raw(), &mut attr))
+            {
                 bindings::xa_erase(table, index);
                 return Err(error);
             }
@@ -234,8 +249,9 @@ impl<'a> Attach<'a> {
     }
 }
 
-/// A device, with its driver's method that tells what it can count.
+/// A call, with the method of its device's driver that tells what the device can count.
 pub(crate) struct QueryCaps<'a> {
+    call: &'a Call,
     device: &'a Device,
     method: unsafe extern "C" fn(
         *mut bindings::ib_device,
@@ -245,14 +261,19 @@ pub(crate) struct QueryCaps<'a> {
 }
 
 impl<'a> QueryCaps<'a> {
-    /// That of a device.
+    /// That of the call's device.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`.
-    pub(crate) fn of(device: &'a Device) -> Result<Self> {
+    /// `EINVAL`: the file has no context; `EOPNOTSUPP`.
+    pub(crate) fn of(call: &'a Call) -> Result<Self> {
+        let device = call.ucontext()?.dev();
         let method = methods(device).query_caps.ok_or_else(unsupported)?;
-        Ok(Self { device, method })
+        Ok(Self {
+            call,
+            device,
+            method,
+        })
     }
 
     /// Asks the driver. May sleep.
@@ -260,11 +281,11 @@ impl<'a> QueryCaps<'a> {
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn call(&self, call: &Call) -> Result<ib_comp_cntr_caps> {
+    pub(crate) fn call(&self) -> Result<ib_comp_cntr_caps> {
         let mut caps = ib_comp_cntr_caps::default();
         // SAFETY: The method of the device's driver (`of`), which writes to `caps` only; the call is
         // running.
-        to_result(unsafe { (self.method)(self.device.raw(), &mut caps, call.raw()) })?;
+        to_result(unsafe { (self.method)(self.device.raw(), &mut caps, self.call.raw()) })?;
         Ok(caps)
     }
 }
