@@ -37,7 +37,7 @@ help:
 	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
 	@echo "make clean      remove build/        make distclean   remove the cache as well"
 	@echo
-	@echo "KERNEL=fast|um|lockdep|kcsan|stock|stock-7.3|patched|patched-y|debug   stock is the distribution's kernel, which make run takes unless told; else fast is the default; patched has our modules in its source, patched-y built in; debug is um, then lockdep; ARCH=um is KERNEL=um"
+	@echo "KERNEL=fast|um|um-lockdep|lockdep|kcsan|stock|stock-7.3|patched|patched-y|debug   stock is the distribution's kernel, which make run takes unless told; else fast is the default; patched has our modules in its source, patched-y built in; debug is um, then um-lockdep; ARCH=um is KERNEL=um"
 	@echo "STACK=rust|c|LIST   all of ours, none, or only the listed modules (STACK1=, STACK2= per node)"
 	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. DURATION=SECONDS makes T=46* or T=80* last so long, SEED= repeats them. MIRROR=, LINUX_TARBALL=, JOBS="
 	@echo "cache: $${XDG_CACHE_HOME:-$$HOME/.cache}/rust-rdma"

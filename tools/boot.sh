@@ -83,7 +83,7 @@ prepare() { # NODE
         echo "NODE=$n NODES=$NODES KERNEL=$KERNEL STACK=$stack SHELL_MODE=${SHELL_MODE:-}"
         echo "ICOUNT=${ICOUNT:-} DURATION=${DURATION:-} SEED=${SEED:-} PATIENCE=${PATIENCE:-} PARTIAL='$("$TOP/tools/stage.sh" --partial "$stack")'"
         if [ -n "${LOAD+x}" ]; then echo "LOAD='$LOAD'"; fi
-        if [ "$KERNEL" = um ]; then echo "MODS_DIR=$inside/mods$n/lib/modules"; fi
+        if user_mode "$KERNEL"; then echo "MODS_DIR=$inside/mods$n/lib/modules"; fi
     } >"$out/share$n/env"
     if [ "$n" = 1 ] || [ "$stack" != "${STACK1:-$STACK}" ]; then
         "$TOP/tools/stage.sh" "$KERNEL" "$stack" "$out/mods$n"
@@ -108,7 +108,7 @@ command_of() { # NODE: the emulator's command line, in cmd
     if [ "$KERNEL" = kcsan ]; then
         append+=" kcsan.early_enable=1 kcsan.skip_watch=2000 kcsan.udelay_task=300 kcsan.udelay_interrupt=60"
     fi
-    if [ "$KERNEL" = um ]; then
+    if user_mode "$KERNEL"; then
         cmd=("/c/$kernel/linux" "mem=$MEM" "ncpus=$SMP" seccomp=on "ubd0=$inside/cow$n,/c/$image"
             root=/dev/ubda rw init=/rdma-init con=null con0=null,fd:1 kunit.enable=1 kunit.autorun=1 "share=$inside/share$n" panic=-1)
         # shellcheck disable=SC2206
@@ -151,7 +151,7 @@ start() { # NODE
     local run=(in_builder bash -c 'echo $$ >"$1"; shift; exec "$@"' start "$inside/pid$1" "${cmd[@]}")
     if [ -n "${SHELL_MODE:-}" ]; then
         "${run[@]}" <&0
-    elif [ "$KERNEL" = um ]; then
+    elif user_mode "$KERNEL"; then
         "${run[@]}" </dev/null >"$out/console$1" 2>&1 &
     else
         "${run[@]}" </dev/null >"$out/emulator$1" 2>&1 &
@@ -207,7 +207,7 @@ trap stop_all EXIT
 trap 'exit 130' INT TERM
 accel=tcg
 tsc=$(tsc_khz)
-[ "$KERNEL" = um ] || accel=$(probe_accel "$kernel/arch/x86/boot/bzImage")
+user_mode "$KERNEL" || accel=$(probe_accel "$kernel/arch/x86/boot/bzImage")
 for attempt in 1 2; do
     rm -rf --one-file-system "$out"/share?
     for n in $(seq "$NODES"); do prepare "$n"; : >"$out/share$n/output"; done

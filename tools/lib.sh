@@ -54,6 +54,9 @@ need_space() {
         die "$2 needs $1 GiB and $CACHE has $free GiB free" "free some space or set XDG_CACHE_HOME"
 }
 
+# user_mode KERNEL: whether it is a program of the host, User-Mode Linux.
+user_mode() { case $1 in um | um-*) ;; *) false ;; esac; }
+
 # minutes SECONDS: for progress lines.
 minutes() { printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); }
 

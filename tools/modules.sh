@@ -65,7 +65,7 @@ fi
 "$TOP/tools/kernel.sh" "$KERNEL"
 name=$("$TOP/tools/kernel.sh" --name "$KERNEL")
 arch=x86_64
-[ "$KERNEL" = um ] && arch=um
+! user_mode "$KERNEL" || arch=um
 mo=modules-$KERNEL
 [ -z "${OVERFLOW:-}" ] || mo=modules-overflow
 mkdir -p "$BUILD/$mo"

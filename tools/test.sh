@@ -7,7 +7,7 @@
 # AGAIN=1 repeats a test once if it failed only in cases of tools/testing/chance.txt, and reports
 # it; ALONE=1 runs every test in a separate guest.
 # PATIENCE=N multiplies the time limits, for a machine with other work.
-# KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
+# KERNEL=debug is the suite on um, then on um-lockdep. Results: build/test/, or
 # build/TEST_DIR to keep runs apart. Runs that share SEATS=FILE run at most three guests
 # (or pairs of them) at a time in total.
 . "$(dirname "$0")/lib.sh"
@@ -15,7 +15,7 @@
 
 T=${T:-*} SHORT=${SHORT:-} STACK=${STACK:-rust} KERNEL=${KERNEL:-fast}
 kernels=$KERNEL
-[ "$KERNEL" != debug ] || kernels="um lockdep"
+[ "$KERNEL" != debug ] || kernels="um um-lockdep"
 guest=$TOP/tools/testing/guest
 out=$BUILD/${TEST_DIR:-test}
 
@@ -108,7 +108,7 @@ group() {
     local kernel=$1 label=$2 nodes=$3 scale=1 limit test run share results left died boots=0
     shift 3
     local tests=("$@")
-    case $kernel in lockdep | kcsan) scale=6 ;; um | stock | stock-*) scale=2 ;; esac
+    case $kernel in lockdep | kcsan) scale=6 ;; um-lockdep) scale=3 ;; um | stock | stock-*) scale=2 ;; esac
     if [ -n "${ICOUNT:-}" ]; then scale=4; fi
     results=$out/$kernel/results
     run=$out/$kernel/$label
@@ -235,7 +235,7 @@ attempt() {
 pairs_of() {
     case $1:$STACK in
     # User-Mode Linux has no second node on the wire.
-    um:*) ;;
+    um:* | um-*:*) ;;
     *:c) echo c:c ;;
     # The debug kernels check our stack: the C stack causes reports on them.
     lockdep:* | kcsan:*) echo "$STACK:$STACK" ;;
@@ -385,7 +385,7 @@ without_guest() {
 
 mkdir -p "$out"
 lock "test-$(key "$out")"
-for kernel in host fast lockdep um kcsan stock stock-7.3 patched patched-y; do rm -rf --one-file-system "${out:?}/$kernel"; done
+for kernel in host fast lockdep um um-lockdep kcsan stock stock-7.3 patched patched-y; do rm -rf --one-file-system "${out:?}/$kernel"; done
 rm -rf --one-file-system "$out/share" "$out/second-try"
 "$TOP/tools/roots.sh" guest
 mkdir -p "$out/share/tests" "$out/share/selftests"

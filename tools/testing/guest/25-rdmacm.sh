@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 180
-# short: um stock stock-7.3
+# short: um um-lockdep stock stock-7.3
 # Programs over the connection manager.
 . ./ktap.sh
 . ./rdma.sh

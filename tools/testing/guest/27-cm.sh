@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 300
-# short: um
+# short: um um-lockdep
 # ib_cm below rdma_cm: counters, refusals, loss, kills, removal, unload.
 . ./ktap.sh
 . ./rdma.sh

@@ -49,7 +49,10 @@ while read -r name limit; do
     if reports "$log.dmesg" >"$scratch/reports"; then
         { echo "# the kernel said:"; head -n 8 "$scratch/reports" | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"
     fi
-    if [ "${KERNEL:-fast}" = kcsan ] && ! looks_for_races; then echo "not ok - looks for races" >>"$log.ktap"; fi
+    case ${KERNEL:-fast} in
+    kcsan) looks_for_races || echo "not ok - looks for races" >>"$log.ktap" ;;
+    lockdep | um-lockdep) checks_locks || echo "not ok - checks locks" >>"$log.ktap" ;;
+    esac
     if [ -e "$log.kmemleak" ]; then
         { head -n 12 "$log.kmemleak" | sed 's/^/# /'; echo "not ok - kmemleak"; } >>"$log.ktap"
     fi

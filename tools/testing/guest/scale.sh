@@ -4,6 +4,7 @@
 case ${KERNEL:-fast} in
 fast | patched | patched-y) SCALE=1 ;;
 um | stock | stock-*) SCALE=2 ;;
+um-lockdep) SCALE=3 ;;
 *) SCALE=6 ;;
 esac
 if [ -n "${ICOUNT:-}" ]; then SCALE=4; fi

@@ -88,6 +88,11 @@ check "looks_for_races: on, a stack of C" looking_at_c
 check "looks_for_races: off" not_looking 'enabled: 0' __tsan_read8
 check "looks_for_races: a module is not instrumented" not_looking 'enabled: 1' memcpy
 
+checking() { printf ' hardirqs last...\n debug_locks:   %s\n' "$1" >"$work/stats" && checks_locks "$work/stats"; }
+check "checks_locks: on" checking 1
+refuse "checks_locks: off" checking 0
+refuse "checks_locks: a kernel without lockdep" checks_locks "$work/nothing"
+
 # --- a warning that is known of a C module hides no other
 cut='[ 1.0] ------------[ cut here ]------------'
 isert='[ 1.0] WARNING: at iscsit_release_cmd+0xc8/0xe0 [iscsi_target_mod], CPU#0: kworker/0:1H/48'
@@ -99,6 +104,10 @@ not_hidden() {
     printf '%s\n' "$cut" "[ 1.0] WARNING: at other+0x1/0x2 [ib_core]" "[ 1.0] BUG: x" | diff - "$work/found"
 }
 check "reports: a known one is none" only_known
+torn() { printf '%s\n' a "$cut" "$@" "$isert" "b" >"$work/log" && ! reports "$work/log"; }
+check "reports: a known one, with a line of another CPU in it" torn "[ 1.0] Callback from call_rcu_tasks() invoked."
+refuse "reports: a known one long after the mark" torn x y z
+refuse "reports: a known one, with another report in it" torn "$cut"
 check "reports: it is named" named
 two_named() { printf '%s\n' "$cut" "$isert" a "$cut" "$isert" >"$work/log" && [ "$(known_reports "$work/log" | grep -c SKIP)" = 2 ]; }
 check "reports: others are seen beside it" not_hidden

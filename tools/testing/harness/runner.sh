@@ -246,7 +246,7 @@ ci() { # SECOND-TRIES of each of the runs; STATUS= is that of kernel.sh stock, w
     # shellcheck disable=SC2016
     stub make 'for a; do if [ "$a" = test ]; then d=build/${TEST_DIR:-test}; mkdir -p "$d"; : >"$d/second-try"
         n=$(cat "second.${TEST_DIR:-test}"); for i in $(seq "$n"); do echo "x/$i-${TEST_DIR:-test}" >>"$d/second-try"; done; fi; done'
-    for name in test um lockdep stock stock-7.3; do
+    for name in test um um-lockdep stock stock-7.3; do
         echo "${1:-0}" >"$dir/second.$name"
         shift
     done
