@@ -9,9 +9,10 @@
 The tables are read as they are in the sources, Rust's (`uverbs/table.rs` has the constructors) and
 C's (`include/rdma/uverbs_ioctl.h` has the macros): both are expressions of calls, lists and names.
 What is not understood is an error. What Rust's have only with a feature of the kernel (`only!`) must
-be in those C sources that have the feature (features.sh). Numbers and sizes come from a C compiler with the headers of
-LINUX; numbers that those lack from `rust/features/uapi.rs`. The tests of the guest read the page (`tools/testing/guest/uverbs_grammar.py`). What a constructor
-of Rust's means is stated here once more: 26-uverbs-diff tells if that is not what the module does.
+be in those C sources that have the feature (features.sh). Numbers and sizes come from a C compiler
+with the headers of LINUX; numbers that those lack from `rust/features/uapi.rs`. The tests of the
+guest read the page (`tools/testing/guest/uverbs_grammar.py`). What a constructor of Rust's means is
+stated here once more: 26-uverbs-diff tells if that is not what the module does.
 """
 import collections
 import pathlib

@@ -12,11 +12,7 @@ on_both_cores "the same names on both cores" ./names_steps.sh
 same_as parts 8
 check "nothing was waited for at the end" not grep -H '^never:' /tmp/ours/end.txt /tmp/c/end.txt
 
-# The description of a parameter of the C core tells what this kernel has.
-c_core=/lib/modules/$(uname -r)/kernel/drivers/infiniband/core/ib_core.ko
-per_namespace() { modinfo -F parm "$c_core" | grep -q 'names are unique per net namespace'; }
-check "the C core describes its parameter" bash -c "modinfo -F parm $c_core | grep netns_mode"
-if per_namespace; then
+if grep -qx names_per_netns features; then
     check "a file that is no namespace is refused in words" has refusals 'EBADF Invalid target net namespace fd$' 6
     check "a device is moved and named" has moves '^init: d0 to=a name=dup: done$'
     check "two devices have one name" has moves '^b: d1 name=dup: done$'

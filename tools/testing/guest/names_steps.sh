@@ -2,6 +2,4 @@
 # shellcheck shell=bash
 #
 # names_steps.sh DIR: see netns_names.py; a script for on_both_cores.
-. ./scale.sh
-export SCALE
 exec python3 ./netns_names.py "$1"

@@ -13,13 +13,13 @@ import subprocess
 import sys
 import time
 
-from nldev_answers import opened, refusal
-from nldev_fuzz import ask, attr, u32
+from nldev_answers import SOL_NETLINK, opened, refusal
+from nldev_fuzz import ask, attr, attributes, u32
 
 CLONE_NEWNET = 0x40000000
 GET, SET = 1, 2
 INDEX, NAME, NET_NS_FD, EVENT_TYPE = 1, 2, 68, 102
-SOL_NETLINK, ADD_MEMBERSHIP, NOTIFY_GROUP, RENAMED = 270, 1, 4, 4
+ADD_MEMBERSHIP, NOTIFY_GROUP, RENAMED = 1, 4, 4
 KOBJECT_UEVENT = 15
 SPACES = ("init", "a", "b")
 LIMIT = 60 * int(os.environ.get("SCALE", "1"))
@@ -84,15 +84,6 @@ def devices(space):
                 found[struct.unpack("I", values[INDEX])[0]] = values[NAME].rstrip(b"\0").decode()
         s.close()
     return found
-
-
-def attributes(data):
-    while len(data) >= 4:
-        size, kind = struct.unpack("HH", data[:4])
-        if size < 4:
-            return
-        yield kind & 0x3FFF, data[4:size]
-        data = data[(size + 3) & ~3 :]
 
 
 def request(space, device, to=None, name=None, fd=None, process=None):

@@ -9,7 +9,7 @@ import random
 import struct
 
 import nldev_fuzz
-from nldev_fuzz import ask, attr, u32
+from nldev_fuzz import ask, attr, attributes, u32
 
 SOL_NETLINK, CAP_ACK, EXT_ACK = 270, 10, 11
 MSG, OFFS = 1, 2
@@ -36,14 +36,11 @@ def refusal(s, command, body):
             continue
         code = struct.unpack("i", data[16:20])[0]
         words, place = "", ""
-        rest = data[36:length] if flags & TLVS else b""
-        while len(rest) >= 4:
-            size, kind = struct.unpack("HH", rest[:4])
+        for kind, payload in attributes(data[36:length] if flags & TLVS else b""):
             if kind == MSG:
-                words = rest[4:size].rstrip(b"\0").decode()
+                words = payload.rstrip(b"\0").decode()
             elif kind == OFFS:
-                place = struct.unpack("I", rest[4:8])[0]
-            rest = rest[(size + 3) & ~3:]
+                place = struct.unpack("I", payload)[0]
         if not code:
             return None
         return errno.errorcode.get(-code, str(-code)), words, place

@@ -35,6 +35,16 @@ def attr(kind, payload):
     return struct.pack("HH", length, kind) + payload + b"\0" * (-length % 4)
 
 
+def attributes(data):
+    """The kind and the payload of each attribute."""
+    while len(data) >= 4:
+        length, kind = struct.unpack("HH", data[:4])
+        if length < 4:
+            return
+        yield kind & 0x3FFF, data[4:length]
+        data = data[(length + 3) & ~3 :]
+
+
 def u32(kind, value):
     return attr(kind, struct.pack("I", value))
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * odp DEVICE GID-INDEX [implicit] [huge] [large] [count] [userfault]: memory on demand. What is not there must
- * come, what cannot come must fail the request that wants it, and advice must do what it
- * says; then the same of regions of the whole address space, which the device must have if
- * "implicit" is said and must refuse otherwise; what those cost the kernel, if "count" is
- * said; of very large regions, if "large" is said; and of huge pages, which must be there if
- * "huge" is said; and of memory that a process provides, if "userfault" is said. Prints "ok NAME" or "not ok NAME: why" per case. With "touch N" instead, it reads
- * a page in each of N places, between two lines of input.
+ * odp DEVICE GID-INDEX [implicit] [huge] [large] [count] [userfault]: memory on demand. What is
+ * not there must come, what cannot come must fail the request that wants it, and advice must do
+ * what it says; then the same of regions of the whole address space, which the device must have if
+ * "implicit" is said and must refuse otherwise; what those cost the kernel, if "count" is said; of
+ * very large regions, if "large" is said; of huge pages, which must be there if "huge" is said; and
+ * of memory that a process provides, if "userfault" is said. Prints "ok NAME" or "not ok NAME: why"
+ * per case. With "touch N" instead, it reads a page in each of N places, between two lines of
+ * input.
  */
 #include "loop.h"
 #include "result.h"
