@@ -81,7 +81,8 @@ struct Shared {
     faults: Arc<Faults>,
 }
 
-/// Returns the network edge that all devices share; `None` when the module is being removed. May sleep.
+/// Returns the network edge that all devices share; `None` when the module is being removed. May
+/// sleep.
 fn network() -> Option<Arc<NetEdge<Dev>>> {
     SHARED.lock().as_ref().map(|shared| shared.edge.clone())
 }

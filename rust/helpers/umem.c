@@ -154,9 +154,9 @@ static int fault_in(struct hmm_range *range, unsigned long asked)
  * Looks up the pages of a range, faults in what is missing if default_flags says so, and sets the
  * sequence number. EBUSY: a page was faulted in or a notifier ran; the caller repeats the lookup.
  *
- * HMM does not fault ordinary pages in here. hmm_range_fault() holds the mmap lock meanwhile, so it cannot for
- * memory that a process provides (userfaultfd), and hmm_range_fault_unlocked_timeout(), which newer
- * kernels have, repeats a read of a file that fails for ever.
+ * HMM does not fault in ordinary pages here. hmm_range_fault() holds the mmap lock during a fault, so
+ * it cannot fault in memory that a process provides (userfaultfd). If the read of a file fails,
+ * hmm_range_fault_unlocked_timeout(), which newer kernels have, repeats it for ever.
  */
 int rdma_helper_hmm_range_fault(struct hmm_range *range)
 {

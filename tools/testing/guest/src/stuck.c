@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * stuck DEVICE GID-INDEX FILE PAIRS [broken | leave | owner | again]: page faults that do not end. Maps FILE,
- * which cannot be read (stuckfs.py), registers it on demand, and connects PAIRS pairs of queue pairs
- * of one device. Every other pair writes to a page of the file by RDMA, and the others read into one;
+ * stuck DEVICE GID-INDEX FILE PAIRS [broken | leave | owner | again]: page faults that do not end.
+ * Maps FILE, which cannot be read (stuckfs.py), registers it on demand, and connects PAIRS pairs of
+ * queue pairs of one device. Every other pair writes to a page of the file by RDMA, and the others read into one;
  * "posted" is printed then. The process can change its mappings meanwhile. Waits until all requests
  * have completed, and prints "ended" and how many failed.
  *
- * With "broken", all requests must fail, since the file cannot be read after all. With "leave", every other pair writes to the file and the others read from it, and the queue pairs
+ * With "broken", all requests must wait at first, and fail when reads of the file fail.
+ *
+ * With "leave", every other pair writes to the file and the others read from it, and the queue pairs
  * that have the file fail, are reset or are destroyed then: all requests must fail. With "owner", all
  * pairs read from the file, which another user context has: the context that reads can still fault
  * in memory of its own ("works" is printed), and advice about the file returns. With "again", all
